@@ -63,57 +63,57 @@ set(RLOCK_SOURCES
     src/drive/wanted.c
     src/drive/watch.c
     src/fair/fair.c
-    src/lock/ack.c
-    src/lock/ack_wait.c
-    src/lock/acquire.c
-    src/lock/acquire_ack.c
-    src/lock/acquire_end.c
-    src/lock/acquire_turn.c
-    src/lock/acquire_wait.c
-    src/lock/batch.c
     src/lock/call.c
-    src/lock/channel.c
-    src/lock/check.c
-    src/lock/classify.c
-    src/lock/command.c
-    src/lock/copies.c
-    src/lock/core.c
+    src/lock/call/acquire.c
+    src/lock/call/acquire_ack.c
+    src/lock/call/acquire_end.c
+    src/lock/call/acquire_turn.c
+    src/lock/call/acquire_wait.c
+    src/lock/call/batch.c
+    src/lock/call/command.c
+    src/lock/call/explain.c
+    src/lock/call/late.c
+    src/lock/call/line.c
+    src/lock/call/listen.c
+    src/lock/call/pass.c
+    src/lock/call/proof.c
+    src/lock/call/release.c
+    src/lock/call/release_turn.c
+    src/lock/core/check.c
+    src/lock/core/core.c
+    src/lock/core/finish.c
+    src/lock/core/need.c
+    src/lock/core/reroute.c
     src/lock/doubt.c
-    src/lock/explain.c
     src/lock/fenced.c
-    src/lock/finish.c
-    src/lock/grant.c
-    src/lock/hold.c
-    src/lock/hop.c
-    src/lock/late.c
-    src/lock/levels.c
-    src/lock/line.c
-    src/lock/link.c
-    src/lock/listen.c
-    src/lock/listing.c
+    src/lock/hold/grant.c
+    src/lock/hold/hold.c
+    src/lock/hold/levels.c
+    src/lock/hold/orphan.c
+    src/lock/hold/queue.c
+    src/lock/hold/released.c
+    src/lock/hold/renew.c
+    src/lock/hold/spare.c
+    src/lock/hold/spread.c
+    src/lock/hold/table.c
     src/lock/log.c
-    src/lock/need.c
-    src/lock/orphan.c
-    src/lock/pass.c
     src/lock/plain.c
-    src/lock/proof.c
-    src/lock/queue.c
-    src/lock/release.c
-    src/lock/release_turn.c
-    src/lock/released.c
-    src/lock/renew.c
-    src/lock/replicas.c
-    src/lock/reroute.c
-    src/lock/route.c
-    src/lock/send.c
-    src/lock/server.c
-    src/lock/spare.c
+    src/lock/server/ack.c
+    src/lock/server/ack_wait.c
+    src/lock/server/channel.c
+    src/lock/server/classify.c
+    src/lock/server/copies.c
+    src/lock/server/hop.c
+    src/lock/server/link.c
+    src/lock/server/listing.c
+    src/lock/server/replicas.c
+    src/lock/server/route.c
+    src/lock/server/send.c
+    src/lock/server/server.c
+    src/lock/server/stock.c
+    src/lock/server/subscriber.c
     src/lock/spec.c
     src/lock/spin.c
-    src/lock/spread.c
-    src/lock/stock.c
-    src/lock/subscriber.c
-    src/lock/table.c
     src/multi/check.c
     src/multi/claim.c
     src/multi/effort.c

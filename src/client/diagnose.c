@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "lock/route.h"
+#include "lock/server/route.h"
 #include "net/hello.h"
 #include "wire/errors.h"
 

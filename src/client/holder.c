@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "client/ask.h"
 #include "client/lock.h"
-#include "lock/route.h"
+#include "lock/server/route.h"
 
 static void parse_address(const char *at, const char *end, struct rlock_info *info)
 {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "client/diagnosis.h"
-#include "lock/classify.h"
+#include "lock/server/classify.h"
 
 /* A kind whose scripts are tried. */
 struct kind {

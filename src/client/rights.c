@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "client/diagnosis.h"
-#include "lock/route.h"
+#include "lock/server/route.h"
 #include "wire/errors.h"
 
 #define NO_LOCKS "locks will not work"

@@ -9,7 +9,7 @@
 #include "client/lock.h"
 #include "client/primaries.h"
 #include "cluster/redirect.h"
-#include "lock/classify.h"
+#include "lock/server/classify.h"
 #include "rw/rw.h"
 
 /* Whether a field is "uuid:number", or the write side's "uuid:number:write". */

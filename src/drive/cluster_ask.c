@@ -7,7 +7,7 @@
 #include "cluster/slot.h"
 #include "cluster/slots.h"
 #include "drive/cluster.h"
-#include "lock/classify.h"
+#include "lock/server/classify.h"
 
 #define APART_US (100 * RLOCK__MS)    /* between two questions, unless they are for a link */
 #define QUIET_US (10 * RLOCK__SECOND) /* the same when nobody says that the map is old */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/listing.h"
+#include "lock/server/listing.h"
 
 /* Within this time Sentinels list a primary that was replaced. */
 #define FORMER_US (30 * RLOCK__SECOND)

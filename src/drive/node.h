@@ -10,7 +10,7 @@
 
 #include "base/guarded.h"
 #include "lock/core.h"
-#include "lock/route.h"
+#include "lock/server/route.h"
 #include "net/conn.h"
 
 #define RLOCK__NODE_LINKS 3 /* connections for commands, at most: for locks, and for acks */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/time.h"
-#include "lock/classify.h"
+#include "lock/server/classify.h"
 
 #define DEAF_US RLOCK__SECOND /* before it is heard again */
 

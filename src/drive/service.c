@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "drive/loop.h"
 #include "drive/router.h"
-#include "lock/late.h"
+#include "lock/call/late.h"
 
 #define TICK_US (50 * RLOCK__MS) /* how long a caller may stand still and keep others waiting */
 #define IDLE_LINK_US                                                                               \

@@ -7,7 +7,7 @@
 #include <utlist.h>
 
 #include "base/random.h"
-#include "lock/internal.h"
+#include "lock/common.h"
 
 void rlock__ready(struct rlock__call *call, enum rlock__why why)
 {

@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/table.h"
 #include "base/timer.h"
-#include "lock/copies.h"
 #include "lock/doubt.h"
 #include "lock/ops.h"
+#include "lock/server/copies.h"
 
 #define RLOCK__HOLDER_SIZE 128
 
@@ -127,7 +127,7 @@ struct rlock__call {
     bool kept;
     /* of a member. ACQUIRE: the first level of its group that is renewed. RELEASE: the same */
     bool renewed;
-    /* of a member: whether anybody waits for its group; NULL: somebody does (lock/late.h) */
+    /* of a member: whether anybody waits for its group; NULL: somebody does (lock/call/late.h) */
     const atomic_bool *awaited;
     /* of a member, and also a result: what its earlier calls left open, and then this one too */
     struct rlock__doubt *doubt;

@@ -32,7 +32,7 @@
 #include "base/table.h"
 #include "base/uuid.h"
 #include "lock/call.h"
-#include "lock/server.h"
+#include "lock/server/server.h"
 
 #define RLOCK__OWNER_SIZE (RLOCK__UUID_LEN + 1 + 20 + 1) /* "uuid:number" and a NUL */
 
@@ -264,7 +264,7 @@ struct rlock__core {
     unsigned n_idle_queues;
     struct rlock__pool requests;
     struct rlock__orphan *orphans;
-    struct rlock__released *released; /* of late: lock/released.h. NULL: nothing was */
+    struct rlock__released *released; /* of late: lock/hold/released.h. NULL: nothing was */
     size_t n_released;                /* so far */
     struct rlock__call *calls;        /* all that are not complete */
     struct rlock__call *ready;        /* those that go on at the end of the event */

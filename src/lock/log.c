@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "lock/internal.h"
+#include "lock/common.h"
 
 /* Lines of each level in a second. Calls that find their locks free may use half of them, so that a
  * storm of such calls leaves room for what explains the others. */

@@ -32,7 +32,7 @@ enum rlock__caps {
     RLOCK__CAP_MEMBERS = 1 << 6,
     /* it is held by whoever holds most of those */
     RLOCK__CAP_QUORUM = 1 << 7,
-    /* a hold may be passed on inside the process: lock/pass.h */
+    /* a hold may be passed on inside the process: lock/call/pass.h */
     RLOCK__CAP_PASSES = 1 << 8,
 };
 

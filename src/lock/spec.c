@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a lock is, and what its owner may know without the mutex: both shared and counted. */
+#include "lock/core.h"
 #include <stdlib.h>
-
-#include "lock/internal.h"
 
 struct rlock__spec *rlock__spec_ref(struct rlock__spec *spec)
 {

@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-#include "lock/check.h"
+#include "lock/core/check.h"
 
 static bool runs(const struct rlock__member *member)
 {

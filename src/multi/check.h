@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The invariants of a group between two events; see lock/check.h. */
+/* The invariants of a group between two events; see lock/core/check.h. */
 #ifndef RLOCK_MULTI_CHECK_H
 #define RLOCK_MULTI_CHECK_H
 

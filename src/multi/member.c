@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The members of a group: their calls, what comes of them, and their ears. */
-#include "lock/route.h"
+#include "lock/server/route.h"
 #include "multi/internal.h"
 
 /* A member's call, to be begun. Returns it for what else it is to say. */

@@ -6,7 +6,7 @@
  * while their last holder still gives back the others: a client that asks for all at once finds too
  * few of them free. And a client that asks again right after its own release has all of them before
  * a Redisson has one. So beside a Redisson the first member is waited for, and the others are asked
- * once it is there. The wait queue of the first member takes turns with others (lock/queue.h).
+ * once it is there. The wait queue of the first member takes turns with others (lock/hold/queue.h).
  *
  * The first member has to be the one that the Redisson takes first. A client that waits for the
  * Redisson's last member lets it take the others, which are a quorum. So the client begins with the

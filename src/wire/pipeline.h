@@ -51,9 +51,9 @@ struct rlock__request {
                         may have run is not sent again */
     bool acked;        /* what it writes is to be acknowledged, where that is needed */
     size_t untold_len; /* asking: of the arguments without the one that tells the script */
-    unsigned hops;     /* lock/hop.h: how often this attempt went to another server */
-    bool homed;        /* lock/hop.h: this attempt was asked once more where the map says */
-    int64_t first_t0;  /* lock/hop.h: the t0 of its first copy, once it has hopped */
+    unsigned hops;     /* lock/server/hop.h: how often this attempt went to another server */
+    bool homed;        /* lock/server/hop.h: this attempt was asked once more where the map says */
+    int64_t first_t0;  /* lock/server/hop.h: the t0 of its first copy, once it has hopped */
     bool sent;         /* which of the two lists it is in */
     bool garbled;      /* what came in place of its reply was none: it is never sent again */
     unsigned copies;   /* how many went out and may have run */

@@ -5,7 +5,6 @@
  */
 #include "base/random.h"
 #include "fair/recorded.h"
-#include "lock/internal.h"
 #include "sim/server.h"
 #include "support/run.h"
 #include "support/test.h"

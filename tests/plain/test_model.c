@@ -8,7 +8,6 @@
 #include "support/run.h"
 
 #include "base/random.h"
-#include "lock/internal.h"
 #include "support/test.h"
 
 #define OPERATIONS 100000

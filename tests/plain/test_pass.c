@@ -3,7 +3,8 @@
  * Holds that are passed on inside a client: to whom, when not, and for how long. Owners of client 0
  * want one lock; what the server has shows whether a hold was passed, or released and taken anew.
  */
-#include "lock/internal.h"
+#include "lock/common.h"
+#include "lock/hold/hold.h"
 #include "plain/stage.h"
 #include "support/test.h"
 

@@ -3,7 +3,6 @@
  * Processes take turns: owners of several clients want one lock all the time, each for a while, and
  * what is counted is who had it how often, and how long it was free.
  */
-#include "lock/internal.h"
 #include "plain/stage.h"
 #include "support/test.h"
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who believes to hear a channel hears it. */
-#include "lock/channel.h"
+#include "lock/server/channel.h"
 #include "world.h"
 
 /* With nothing broken all that listen are there, at any time. */

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <utlist.h>
 
-#include "lock/acquire.h"
-#include "lock/internal.h"
-#include "lock/orphan.h"
+#include "lock/call/acquire.h"
+#include "lock/hold/hold.h"
+#include "lock/hold/orphan.h"
 #include "world.h"
 
 static void note(struct sim_client *client, uint64_t number, int64_t until)

@@ -12,7 +12,6 @@
 #include <stdio.h>
 
 #include "base/random.h"
-#include "lock/internal.h"
 #include "world.h"
 
 /* What stands there: the words that make it, behind the name. */

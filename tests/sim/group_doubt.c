@@ -7,7 +7,7 @@
 #include <utlist.h>
 
 #include "groups.h"
-#include "lock/orphan.h"
+#include "lock/hold/orphan.h"
 
 static void violate(const struct sim_owner *owner, const char *what)
 {

@@ -16,7 +16,7 @@
 #ifndef RLOCK_TESTS_SIM_GROUPS_H
 #define RLOCK_TESTS_SIM_GROUPS_H
 
-#include "lock/internal.h"
+#include "lock/core.h"
 #include "multi/claim.h"
 #include "multi/home.h"
 #include "world.h"

@@ -8,7 +8,7 @@
 #include <utlist.h>
 
 #include "cluster/slot.h"
-#include "lock/channel.h"
+#include "lock/server/channel.h"
 #include "reply.h"
 #include "world.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client does when it passes a hold on (lock/pass.h):
+ * What a client does when it passes a hold on (lock/call/pass.h):
  *   one at a time        who gave it is not valid any more, and nobody else has the number
  *   first come           who gets it came before all others that wait in this client
  *   like for like        both have it renewed, as one level of their own, and not past max_hold
@@ -9,7 +9,7 @@
  *   others have a turn   few times, and shortly after the server's last word
  *   no need to ask       who waits for such a hold sends no attempts
  */
-#include "lock/internal.h"
+#include "lock/hold/hold.h"
 #include "world.h"
 
 #define MOST 32

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client makes of answers that prove the end of a hold (src/lock/proof.c):
+ * What a client makes of answers that prove the end of a hold (src/lock/call/proof.c):
  *   one at a time     two owners of a client never both believe to hold an exclusive lock, except
  *                     while the server is asked which of them has it
  *   busy is believed  after a refusal that names somebody else no owner of the client believes to
@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "lock/internal.h"
+#include "lock/common.h"
 #include "world.h"
 
 /* What the user believes to hold alone; NULL nothing. */

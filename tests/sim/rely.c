@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/internal.h"
 #include "world.h"
 
 #define HOPS 8 /* ways that a renewal may have to go, from server to server and back */

@@ -7,7 +7,6 @@
  */
 #include <stdio.h>
 
-#include "lock/internal.h"
 #include "world.h"
 
 #define GIVEN_BACK (3 * RLOCK__SECOND)

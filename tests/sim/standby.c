@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cluster/standby.h"
-#include "lock/listing.h"
+#include "lock/server/listing.h"
 #include "world.h"
 
 #define SENTINELS 3

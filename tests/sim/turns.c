@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "base/uuid.h"
-#include "lock/channel.h"
-#include "lock/internal.h"
+#include "lock/server/channel.h"
 #include "world.h"
 
 #define SHORTEST RLOCK__MS /* a pause */

@@ -3,7 +3,13 @@
 #ifndef RLOCK_TEST_SUPPORT_ALONE_H
 #define RLOCK_TEST_SUPPORT_ALONE_H
 
-#include "lock/internal.h"
+#include "lock/call/calls.h"
+#include "lock/common.h"
+#include "lock/core.h"
+#include "lock/core/finish.h"
+#include "lock/hold/hold.h"
+#include "lock/hold/orphan.h"
+#include "lock/hold/renew.h"
 
 /* For core.unref: the test frees the core. */
 static inline void alone_unref(struct rlock__core *core)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The core tells its driver which servers an event changed, so that it need not look at all. */
-#include "lock/route.h"
+#include "lock/server/route.h"
 #include "support/alone.h"
 #include "support/test.h"
 

@@ -4,7 +4,7 @@
  * the command that was to end it. Nothing tells that apart from the answer to the command, and each
  * refusal behind it may be taken for that of the next one.
  */
-#include "lock/channel.h"
+#include "lock/server/channel.h"
 #include "support/alone.h"
 #include "support/test.h"
 

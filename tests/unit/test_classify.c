@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What servers' errors mean, in the words of Redis 6.2 and 7.0 and Valkey 8, bare and as scripts
  * wrap them. */
-#include "lock/classify.h"
+#include "lock/server/classify.h"
 #include "support/test.h"
 
 #define SHA "bb738dc0b60dc41832cfb7c244643303d4b1f029"

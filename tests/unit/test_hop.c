@@ -2,7 +2,7 @@
 /* Requests whose lock is gone when their link breaks: nothing of it is looked at any more. */
 #include <utlist.h>
 
-#include "lock/orphan.h"
+#include "lock/hold/orphan.h"
 #include "support/alone.h"
 #include "support/test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which answers are late: those that may wait, since nobody awaits anything of the client. */
-#include "lock/late.h"
+#include "lock/call/late.h"
 #include "support/alone.h"
 #include "support/test.h"
 

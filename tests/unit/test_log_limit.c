@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "lock/explain.h"
+#include "lock/call/explain.h"
 #include "support/alone.h"
 #include "support/test.h"
 

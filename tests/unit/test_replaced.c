@@ -3,7 +3,7 @@
  * It may not have what that one granted last, nor what it was given back. */
 #include <utlist.h>
 
-#include "lock/released.h"
+#include "lock/hold/released.h"
 #include "support/alone.h"
 #include "support/test.h"
 

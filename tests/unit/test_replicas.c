@@ -2,7 +2,7 @@
 /* Which replicas must have what their primary grants: when one is left out, and when it is back. */
 #include <stdio.h>
 
-#include "lock/replicas.h"
+#include "lock/server/replicas.h"
 #include "rlock/rlock.h"
 #include "support/test.h"
 

@@ -2,7 +2,7 @@
 /* Where a server knows who hears a channel: not where keys have come from another one of late. */
 #include <string.h>
 
-#include "lock/route.h"
+#include "lock/server/route.h"
 #include "support/alone.h"
 #include "support/test.h"
 

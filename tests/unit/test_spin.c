@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long a waiter of a spin lock pauses: Redisson's back-off (LockOptionsTest). */
 #include "base/random.h"
-#include "lock/internal.h"
+#include "lock/core.h"
 #include "support/test.h"
 
 /* The pauses of a call lie in these ranges, in ms, over and over, whatever the random numbers. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The channels that are subscribed ahead for waiters who queue on the server. */
-#include "lock/stock.h"
+#include "lock/server/stock.h"
 
-#include "lock/channel.h"
+#include "lock/server/channel.h"
 #include "support/alone.h"
 #include "support/test.h"
 

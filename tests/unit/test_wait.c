@@ -4,7 +4,7 @@
  * would count replicas that have nothing of it. And what is written for it may come too late:
  * behind ASKING, where the key was until its move was called off.
  */
-#include "lock/route.h"
+#include "lock/server/route.h"
 #include "support/alone.h"
 #include "support/test.h"
 

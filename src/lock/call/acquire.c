@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The acquisition: the whole of one lock call. Its steps:
+ *
+ *   LINED_UP     another call of the same owner on the same lock goes first
+ *   QUEUED       in the wait queue; only its head asks the server, if there is time to
+ *   ASKING       an attempt waits for the link, or for its reply
+ *   SUBSCRIBING  busy; the channel is not live yet, and will wake it; a timer too
+ *   SLEEPING     busy; a message will wake it, or a timer: the end of a lease, or to look again
+ *   PAUSING      it might ask, and lets others go first, for a moment
+ *   GIVING_UP    ended with an attempt open: a release went out behind it, a short grace runs
+ *   COMPLETE
+ *
+ * Every step has a timer; nobody sleeps on a message alone. "Not acquired" is answered only when
+ * every copy that was sent is accounted for; else the answer is "in doubt".
+ *
+ * Here: the attempts and their answers. acquire_turn.c begins, acquire_wait.c sleeps and wakes,
+ * acquire_end.c ends.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lock/call/acquire.h"
+#include "lock/call/explain.h"
+#include "lock/common.h"
+#include "lock/hold/hold.h"
+#include "lock/hold/orphan.h"
+#include "lock/server/channel.h"
+#include "lock/server/classify.h"
+#include "lock/server/hop.h"
+#include "lock/server/route.h"
+#include "lock/server/send.h"
+
+/* Whether the server started too late to count for a new hold. */
+static bool is_too_young(const struct rlock__call *call, int64_t now)
+{
+    return rlock__server_is_young(call->link->server, call->min_uptime_us, now);
+}
+
+/* What a call says that ends before its server could do what it was asked. */
+static int passing_code(const struct rlock__call *call, int code)
+{
+    return call->wait_us != 0 && code != RLOCK_ENOTREPLICATED ? RLOCK_ETIMEDOUT : code;
+}
+
+/* What the attempt took, or may have taken, is given back. Another one is made at a time, with a
+ * number of its own; without time for that the call ends with the code. */
+static void begin_anew(struct rlock__call *call, int code, int64_t at, int64_t now)
+{
+    assert(call->step != RLOCK__GIVING_UP && call->orphan == NULL);
+    if (call->target > 1 || !rlock__acquire_may_try(call, now) || call->batch != NULL) {
+        rlock__acquire_undo(call, code, now);
+        return;
+    }
+    rlock__orphan_doubt(rlock__orphan_new(call->hold, call->number, 0, rlock__acquire_copies(call),
+                                          call->sent_at + rlock__acquire_lease(call, call->sent_at),
+                                          NULL, now),
+                        call);
+    if (call->channel != NULL) { /* it may be the old number's own */
+        rlock__channel_leave(call);
+    }
+    call->enqueued = false;
+    call->number = ++call->core->last_number; /* the old one is retired by its release */
+    rlock__copies_drop(&call->lost);
+    if (at > now) {
+        call->error = passing_code(call, code);
+        rlock__acquire_sleep(call, RLOCK__SLEEPING, at);
+    } else {
+        rlock__acquire_go(call, now);
+    }
+}
+
+/* Nothing from behind ASKING counts as long as the slot is as it is; nor does what replicas do not
+ * have. */
+void rlock__acquire_begin_anew(struct rlock__call *call, int code, int64_t now)
+{
+    begin_anew(call, code, now + rlock__backoff(call->core, call->failures++), now);
+}
+
+void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now)
+{
+    int64_t lease = rlock__acquire_lease(call, t0);
+    bool alone;
+
+    assert(call->hold != NULL && call->hold->turn == call && t0 <= now);
+    if (call->target > 1 && now >= call->hold->grant->valid_until) {
+        rlock__hold_lose(call->hold, RLOCK_LOST_EXPIRED, now);
+    }
+    if (call->target > 1 &&
+        call->hold->state != RLOCK__HOLD_HELD) { /* lost meanwhile, and lost it stays */
+        rlock__acquire_describe(call, RLOCK_ELOST, now);
+        rlock__acquire_end(call, RLOCK_ELOST, now);
+        return;
+    }
+    if (is_too_young(call, now)) {
+        rlock__acquire_describe(call, RLOCK_ERESTARTED, now);
+        rlock__acquire_undo(call, RLOCK_ERESTARTED, now);
+        return;
+    }
+    if (now >= rlock__valid_until(call->core, t0, lease)) { /* granted, and over already */
+        int code = call->wait_us == 0 ? RLOCK_ECONN : RLOCK_ETIMEDOUT;
+
+        rlock__acquire_describe(call, code, now);
+        if (now >= call->deadline || call->wait_us == 0) {
+            rlock__acquire_undo(call, code, now);
+        } else {
+            begin_anew(call, code, now, now);
+        }
+        return;
+    }
+    call->token = call->target == 1 ? token : call->hold->grant->token;
+    alone = rlock__proof_granted(call, now);
+    rlock__hold_granted(call->hold, call, t0, lease, now);
+    if (!alone) {
+        rlock__grant_verify(call->hold->grant, now);
+    }
+    call->valid_until = call->hold->grant->valid_until;
+    call->lease_granted_us = lease;
+    call->count = call->target;
+    call->claim = rlock__claim_ref(call->hold->claim);
+    rlock__acquire_end(call, 0, now);
+}
+
+static void on_error(struct rlock__call *call, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__class class = rlock__core_classify(call->core, reply);
+    bool again = class.way == RLOCK__RETRY || (class.way == RLOCK__WAIT && call->wait_us != 0);
+    char name[96], why[RLOCK__REFUSAL_SIZE];
+
+    (void)rlock__refusal(call->spec, call->link->server, reply, NULL, why);
+    rlock__say(call, "lock %s: %s", rlock__spec_text(call->spec, name), why);
+    if (rlock__explains(call)) {
+        rlock__explain(call, now, "was refused: %s", why);
+    }
+    if (call->asked &&
+        rlock__is_aborted(reply)) { /* where it ran no answer from elsewhere tells of */
+        rlock__acquire_begin_anew(call, class.code, now);
+        return;
+    }
+    if (rlock__is_aborted(reply)) {
+        struct rlock__copies lost = rlock__copies_kept(call->lost);
+
+        lost.ran = true;
+        rlock__copies_keep(&call->lost, &lost);
+    }
+    if (call->batch != NULL && call->batch->partial) {
+        rlock__acquire_undo(call, class.code, now);
+        return;
+    }
+    if (!again) {
+        rlock__acquire_refuse(call, class.code, now);
+        return;
+    }
+    call->error = class.way == RLOCK__RETRY ? passing_code(call, class.code) : class.code;
+    rlock__acquire_sleep(call, RLOCK__SLEEPING, now + rlock__backoff(call->core, call->failures++));
+}
+
+static void on_lost_outer(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
+{
+    rlock__hold_gone(call->hold, answer->taken, now);
+    rlock__acquire_describe(call, RLOCK_ELOST, now);
+    rlock__acquire_refuse(call, RLOCK_ELOST, now);
+}
+
+void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *request)
+{
+    call->request = NULL;
+    call->sent_at = request->t0;
+    call->gen = request->gen;
+    if (request->lost_gen != 0) {
+        struct rlock__copies lost = rlock__copies_kept(call->lost);
+
+        rlock__copies_add_lost(&lost, call->link, request->lost_gen);
+        rlock__copies_keep(&call->lost, &lost);
+    }
+}
+
+void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *reply, int64_t t0,
+                          int64_t now)
+{
+    struct rlock__answer answer;
+
+    if (call->step == RLOCK__GIVING_UP) {
+        rlock__acquire_late_answer(call, reply, now);
+        return;
+    }
+    if (reply == NULL) { /* dropped: others of its batch gave up, and so will it */
+        return;
+    }
+    call->error = 0;
+    if (rlock__reply_is_error(reply)) {
+        on_error(call, reply, now);
+        return;
+    }
+    answer = call->spec->ops->read_acquire(call->spec, reply);
+    if (!call->asked && (answer.outcome != RLOCK__DONE ||
+                         rlock__acks_needed(call->link->server) == 0)) { /* else it may not count */
+        call->failures = 0;
+    }
+    call->hint = answer.hint;
+    switch (answer.outcome) {
+    case RLOCK__DONE:
+        if (call->asked) {
+            rlock__acquire_look(call, &answer, t0, now);
+        } else {
+            rlock__acquire_taken(call, answer.token, t0, now);
+        }
+        break;
+    case RLOCK__BUSY:
+        if (rlock__explains(call)) {
+            rlock__explain_busy(call, &answer, now);
+        }
+        rlock__proof_refused(call, answer.holder, now);
+        if (is_too_young(call, now)) { /* whoever has it there: it would not count */
+            rlock__acquire_describe(call, RLOCK_ERESTARTED, now);
+            rlock__acquire_refuse(call, RLOCK_ERESTARTED, now);
+            break;
+        }
+        rlock__acquire_account_busy(call);
+        if (call->batch != NULL) {
+            rlock__batch_busy(call, &answer, now);
+        } else {
+            rlock__acquire_busy(call, &answer, now);
+        }
+        break;
+    case RLOCK__GONE:
+        on_lost_outer(call, &answer, now);
+        break;
+    }
+}
+
+void rlock__acquire_garbled(struct rlock__call *call, int64_t now)
+{
+    if (call->step != RLOCK__GIVING_UP) {
+        rlock__acquire_describe(call, RLOCK_EINDOUBT, now);
+        rlock__acquire_undo(call, RLOCK_EINDOUBT, now);
+    }
+}
+
+/* Whether the answer says that the hold is not there to which a level is to be added. */
+static bool is_gone(const struct rlock__call *call, const struct rlock__reply *reply)
+{
+    return !rlock__reply_is_error(reply) &&
+           call->spec->ops->read_acquire(call->spec, reply).outcome == RLOCK__GONE;
+}
+
+static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__call *call = request->subject;
+    bool garbled = request->garbled, asking = request->asking;
+    int64_t t0 = rlock__hop_t0(request);
+
+    if (call == NULL) {
+        (void)rlock__request_free(request);
+        return;
+    }
+    rlock__acquire_note(call, request);
+    if (reply != NULL && (rlock__hop(request, reply, now) ||
+                          (is_gone(call, reply) && rlock__hop_home(request, now)))) {
+        call->request = request;
+        call->link = request->link;
+        call->gen = 0;
+        if (rlock__explains(call)) {
+            rlock__explain(call, now, "was sent on to server %s", call->link->server->address);
+        }
+        return;
+    }
+    (void)rlock__request_free(request);
+    if (garbled) {
+        rlock__acquire_garbled(call, now);
+    } else if (asking && reply == NULL && call->step != RLOCK__GIVING_UP) {
+        rlock__acquire_describe(call, RLOCK_ECONN, now);
+        rlock__acquire_begin_anew(call, RLOCK_ECONN, now);
+    } else {
+        call->asked = asking;
+        rlock__acquire_heard(call, reply, t0, now);
+    }
+}
+
+/* This owner's hold on the other side of a read/write lock, as the server names it; empty none. */
+static struct rlock__bytes other_hold(const struct rlock__call *call,
+                                      char out[static RLOCK__OWNER_SIZE])
+{
+    const struct rlock__hold *hold =
+        call->spec->ops->other_side == 0
+            ? NULL
+            : rlock__hold_find_side(call->core, call->spec, call->owner,
+                                    call->spec->ops->other_side);
+
+    if (hold == NULL || hold->state != RLOCK__HOLD_HELD) {
+        return rlock__bytes("", 0);
+    }
+    return rlock__owner_text(call->core, hold->grant->number, out);
+}
+
+void rlock__acquire_follow(struct rlock__call *call)
+{
+    if (call->channel != NULL && call->channel->server != rlock__route(call->spec)->server) {
+        rlock__channel_leave(call);
+        (void)rlock__channel_join(call);
+    }
+}
+
+void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
+                         struct rlock__request *request, struct rlock__cmd *ret_cmd, int64_t now)
+{
+    char owner[RLOCK__OWNER_SIZE], other[RLOCK__OWNER_SIZE];
+    struct rlock__args args = {.owner = rlock__owner_text(call->core, call->number, owner),
+                               .count = call->target,
+                               .lease_ms = rlock__ms_up(rlock__acquire_lease(call, now)),
+                               .other = other_hold(call, other),
+                               .hint = call->hint};
+
+    assert(call->request == NULL && call->look == NULL && call->step != RLOCK__GIVING_UP);
+    assert(call->number != 0 && call->target > 0);
+    call->link = link;
+    rlock__acquire_follow(call);
+    args.waits = call->channel != NULL;
+    args.settled = rlock__settled(link->server, now);
+    call->spec->ops->acquire(call->spec, &args, ret_cmd);
+    if (call->lost != NULL) {
+        rlock__copies_fence(call->lost);
+    }
+    call->request = request;
+    rlock__call_step(call, RLOCK__ASKING);
+    call->stale = false;
+    call->deaf = !rlock__channel_is_live(call);
+    call->attempts++;
+    if (rlock__explains(call)) {
+        rlock__explain_attempt(call, now);
+    }
+}
+
+void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
+{
+    struct rlock__core *core = call->core;
+    struct rlock__request *request;
+
+    if (rlock__acquire_is_cut_off(call, now)) {
+        return;
+    }
+    if (!rlock__hold_prepare(call)) {
+        rlock__acquire_starve(call, now);
+        return;
+    }
+    if (call->batch != NULL) {
+        rlock__batch_ask(call, now);
+        return;
+    }
+    request = rlock__request_new(&core->requests, on_answer, call);
+    if (request == NULL) {
+        rlock__acquire_starve(call, now);
+        return;
+    }
+    rlock__acquire_asks(call, rlock__route(call->spec), request, &request->cmd, now);
+    if (!rlock__submit(request, call->spec, call->link, now)) {
+        call->request = rlock__request_free(request);
+        rlock__acquire_starve(call, now);
+        return;
+    }
+    call->enqueued |= call->channel != NULL && (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0;
+    rlock__timer_set(&core->timers, &call->timer, rlock__acquire_until(call));
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A grant that counts once enough replicas have it. The server has granted it; its lease is
+ * extended by nothing, which writes as well, over a link for acknowledgements: whoever has that
+ * write has the grant too. Without enough of them the grant is given back, and the call tries
+ * again while it has time. And a grant from behind ASKING, which counts if the move goes on.
+ */
+#include "lock/call/acquire.h"
+#include "lock/common.h"
+#include "lock/hold/hold.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "lock/call/explain.h"
+#include "lock/server/classify.h"
+#include "lock/server/hop.h"
+#include "lock/server/listing.h"
+#include "lock/server/route.h"
+#include "lock/server/send.h"
+
+/* Gives it back, and has as much time for that as the call has. */
+static void undo(struct rlock__call *call, int code, int64_t now)
+{
+    int64_t until =
+        rlock__min(rlock__acquire_last(call), rlock__later(now, call->core->op_timeout_us));
+
+    rlock__acquire_undo(call, code, now);
+    if (call->step == RLOCK__GIVING_UP && until > call->timer.at) {
+        rlock__timer_set(&call->core->timers, &call->timer, until);
+    }
+}
+
+/* It does not count, for the reason that the call's detail says. */
+static void fail(struct rlock__call *call, int code, int64_t now)
+{
+    bool alone = call->target == 1 && call->batch == NULL;
+
+    rlock__ack_leave(&call->ack);
+    if (call->wait_us != 0 && code == RLOCK_ENOTREPLICATED && alone) {
+        rlock__acquire_begin_anew(call, code, now);
+    } else {
+        undo(call, code, now);
+    }
+}
+
+static void fail_unconfirmed(struct rlock__call *call, const struct rlock__waited *waited,
+                             int64_t now)
+{
+    call->confirmed = rlock__ack_count(&call->ack, waited);
+    rlock__acquire_describe(call, RLOCK_ENOTREPLICATED, now);
+    fail(call, RLOCK_ENOTREPLICATED, now);
+}
+
+static void fail_refused(struct rlock__call *call, const char *command,
+                         const struct rlock__reply *error, int64_t now)
+{
+    struct rlock__class class = rlock__core_classify(call->core, error);
+    char name[96], why[RLOCK__REFUSAL_SIZE];
+
+    rlock__say(call, "lock %s: %s", rlock__spec_text(call->spec, name),
+               rlock__refusal(call->spec, call->link->server, error, command, why));
+    fail(call, class.way == RLOCK__GIVE_UP ? class.code : RLOCK_ENOTREPLICATED, now);
+}
+
+/* The hold is gone to which a level was added. */
+static void fail_lost(struct rlock__call *call, bool taken, int64_t now)
+{
+    rlock__ack_leave(&call->ack);
+    rlock__hold_gone(call->hold, taken, now);
+    rlock__acquire_describe(call, RLOCK_ELOST, now);
+    rlock__acquire_refuse(call, RLOCK_ELOST, now);
+}
+
+static void confirm(struct rlock__call *call, int64_t now);
+
+static void on_decided(struct rlock__ack *ack, const struct rlock__waited *waited, int64_t now)
+{
+    struct rlock__call *call = RLOCK__OF(struct rlock__call, ack, ack);
+
+    if (rlock__ack_is_enough(ack, waited)) {
+        rlock__ack_leave(ack);
+        rlock__acquire_granted(call, call->token, call->granted_t0, now);
+        return;
+    }
+    if (rlock__ack_is_eased(ack, waited) && now < call->deadline) {
+        rlock__ack_leave(ack);
+        confirm(call, now);
+        return;
+    }
+    rlock__acks_failed(ack, waited);
+    if (waited != NULL && waited->error != NULL) {
+        fail_refused(call, call->core->acks_on_disk ? "WAITAOF" : "WAIT", waited->error, now);
+    } else {
+        fail_unconfirmed(call, waited, now);
+    }
+}
+
+static void on_extended(struct rlock__request *request, const struct rlock__reply *reply,
+                        int64_t now)
+{
+    struct rlock__call *call = request->subject;
+    bool asking = request->asking;
+    int64_t status;
+
+    if (call != NULL && reply != NULL) {
+        (void)rlock__hop_learn(request->link, reply);
+    }
+    status = reply != NULL ? rlock__reply_int(reply, 2, 0) : 0;
+    if (status == 1) {
+        rlock__listing_wrote(request->link->server, request->t0);
+    }
+    (void)rlock__request_free(request);
+    if (call == NULL) {
+        return;
+    }
+    if (reply != NULL && rlock__reply_is_error(reply)) {
+        fail_refused(call, NULL, reply, now);
+    } else if (reply != NULL && status < 1 && call->target > 1 && !asking) {
+        fail_lost(call, status == -1, now);
+    } else if (status != 1) { /* its lease has ended, there is no answer, or the key is back */
+        fail_unconfirmed(call, NULL, now);
+    } else {
+        rlock__ack_ran(&call->ack);
+    }
+}
+
+/* Nothing is extended by that: what is left of the lease is asked for. */
+static void extend(struct rlock__call *call, struct rlock__request *request, int64_t now)
+{
+    char owner[RLOCK__OWNER_SIZE];
+    int64_t end = call->granted_t0 + rlock__acquire_lease(call, call->granted_t0);
+    struct rlock__args args = {.owner = rlock__owner_text(call->core, call->number, owner),
+                               .count = call->target,
+                               .lease_ms = rlock__ms_up(rlock__max(end - now, RLOCK__MS))};
+
+    request->resend = RLOCK__ONCE;
+    call->spec->ops->renew(call->spec, &args, &request->cmd);
+    request->cmd.parts = 1;
+}
+
+/* What the server granted is sent once more, and replicas are to have that. */
+static void confirm(struct rlock__call *call, int64_t now)
+{
+    struct rlock__request *request = rlock__request_new(&call->core->requests, on_extended, call);
+
+    if (request == NULL) {
+        rlock__acquire_describe(call, RLOCK_ENOMEM, now);
+        rlock__acquire_undo(call, RLOCK_ENOMEM, now);
+        return;
+    }
+    extend(call, request, now);
+    call->confirmed = 0;
+    rlock__ack_begin(&call->ack, call->link->server, call->spec, request, on_decided);
+    rlock__timer_set(&call->core->timers, &call->timer, rlock__acquire_until(call));
+}
+
+void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now)
+{
+    struct rlock__server *server = call->link->server;
+
+    assert(server != NULL);
+    rlock__listing_wrote(server, t0);
+    if (rlock__acks_needed(server) == 0) {
+        rlock__acquire_granted(call, token, t0, now);
+        return;
+    }
+    if (rlock__explains(call)) {
+        rlock__explain(call, now, "has a grant, and waits for replicas of server %s to have it",
+                       server->address);
+    }
+    call->token = token;
+    call->granted_t0 = t0;
+    confirm(call, now);
+}
+
+/* ---- A grant from behind ASKING ---- */
+
+/* What was granted behind ASKING does not count: it may be on its way, or back. */
+static void describe_moving(struct rlock__call *call)
+{
+    char name[96];
+
+    rlock__say(call, "lock %s: slot %u is being moved (server %s)",
+               rlock__spec_text(call->spec, name), call->spec->slot, call->link->server->address);
+}
+
+/*
+ * A grant from behind ASKING counts when the server that the map names still sends us there. The
+ * move may have been called off meanwhile, or the slot may have come back: then that server grants
+ * the key as well, to others.
+ */
+static void on_looked(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__call *call = request->subject;
+    struct rlock__server *named = reply != NULL ? rlock__hop_learn(request->link, reply) : NULL;
+
+    (void)rlock__request_free(request);
+    if (call == NULL) {
+        return;
+    }
+    call->look = NULL;
+    if (named == call->link->server) {
+        rlock__acquire_taken(call, call->token, call->granted_t0, now);
+        return;
+    }
+    describe_moving(call);
+    rlock__acquire_begin_anew(call, RLOCK_EREFUSED, now);
+}
+
+void rlock__acquire_look(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0,
+                         int64_t now)
+{
+    struct rlock__request *request = rlock__request_new(&call->core->requests, on_looked, call);
+
+    call->token = answer->token;
+    call->granted_t0 = t0;
+    call->look = request;
+    if (request != NULL) {
+        request->resend = RLOCK__ONCE;
+        call->spec->ops->inspect(call->spec, &request->cmd);
+    }
+    if (request == NULL || !rlock__submit(request, call->spec, rlock__route(call->spec), now)) {
+        call->look = rlock__request_free(request);
+        rlock__acquire_describe(call, RLOCK_ENOMEM, now);
+        rlock__acquire_undo(call, RLOCK_ENOMEM, now);
+    }
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How an acquisition ends: granted, refused, given up; with an attempt's outcome open, in doubt. */
+#include <stdio.h>
+
+#include "lock/call/acquire.h"
+#include "lock/call/calls.h"
+#include "lock/call/explain.h"
+#include "lock/common.h"
+#include "lock/hold/hold.h"
+#include "lock/hold/orphan.h"
+#include "lock/hold/queue.h"
+#include "lock/server/channel.h"
+#include "lock/server/classify.h"
+#include "lock/server/route.h"
+#include "lock/server/send.h"
+
+void rlock__acquire_account_busy(struct rlock__call *call)
+{
+    struct rlock__copies lost = rlock__copies_kept(call->lost);
+    bool ran = lost.ran;
+
+    rlock__copies_answered(&lost, call->link, call->gen);
+    if (!call->asked || !ran) { /* what ran may be on the other side of the move */
+        rlock__copies_refuted(&lost);
+    }
+    rlock__copies_keep(&call->lost, &lost);
+}
+
+struct rlock__copies rlock__acquire_copies(const struct rlock__call *call)
+{
+    struct rlock__copies copies = rlock__copies_kept(call->lost);
+
+    rlock__copies_add_sent(&copies, call->link, call->gen);
+    return copies;
+}
+
+/* When what the latest copy may have taken is free again by itself. */
+static int64_t free_by(const struct rlock__call *call)
+{
+    return rlock__max(call->sent_at, 0) + rlock__acquire_lease(call, call->sent_at);
+}
+
+void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until)
+{
+    if (call->queue != NULL) {
+        rlock__queue_leave(call, granted_until);
+    }
+    if (call->channel != NULL && granted_until != 0) {
+        rlock__channel_leave_granted(call);
+    } else if (call->channel != NULL) {
+        rlock__channel_leave(call);
+    }
+}
+
+void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+
+    if (rlock__explains(call)) {
+        rlock__explain_end(call, code, now);
+    }
+    if (code != 0 && call->enqueued) { /* leaves the queue on the server: nobody waits for that */
+        call->enqueued = false;
+        (void)rlock__orphan_new(hold, call->number, 0, rlock__acquire_copies(call), free_by(call),
+                                NULL, now);
+    }
+
+    if (call->batch != NULL) {
+        call->request = NULL;
+        rlock__batch_leave(call);
+    } else if (call->request != NULL) {
+        call->request->subject = NULL;
+        call->request = NULL;
+    }
+    rlock__acquire_withdraw(call, code == 0 ? call->valid_until : 0);
+    rlock__orphan_unspare(call);
+    rlock__copies_drop(&call->lost);
+    rlock__call_complete(call, code, NULL);
+    if (hold != NULL) {
+        rlock__hold_leave(hold, now);
+    }
+}
+
+static const char *why_silent(const struct rlock__pipeline *pipeline)
+{
+    if (pipeline->close) {
+        return pipeline->why;
+    }
+    return pipeline->up ? "no answer in time" : "not connected yet";
+}
+
+/* Whether the wait ran out while there was no connection. */
+static bool is_out_of_reach(const struct rlock__call *call, int code)
+{
+    return code == RLOCK_ETIMEDOUT && !call->link->pipeline.up;
+}
+
+static void describe_out_of_reach(struct rlock__call *call, const char *name)
+{
+    const struct rlock__link *link = call->link;
+    const char *trouble = call->core->trouble;
+    bool known = link->code != 0;
+
+    rlock__say(call, "lock %s: server %s%s%s%s%s", name,
+               known ? link->error : link->server->address, known ? "" : ": ",
+               known ? "" : why_silent(&link->pipeline), trouble != NULL ? "; " : "",
+               trouble != NULL ? trouble : "");
+}
+
+void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
+{
+    const struct rlock__link *link = call->link;
+    const char *address = link->server->address;
+    char name[96], holder[2 * RLOCK__HOLDER_SIZE];
+
+    (void)rlock__spec_text(call->spec, name);
+    (void)rlock__text(rlock__bytes_of(call->texts != NULL ? call->texts->holder : ""), holder,
+                      sizeof(holder));
+    if (code == RLOCK_EINDOUBT) {
+        bool canceled = call->code == RLOCK_ECANCELED && !call->member;
+        int64_t left =
+            rlock__max(0, call->sent_at + rlock__acquire_lease(call, call->sent_at) - now);
+
+        rlock__say(call,
+                   "lock %s: %sno answer from server %s; if it was granted, it is free again in "
+                   "%lld ms",
+                   name, canceled ? "canceled; " : "", address, (long long)rlock__ms_up(left));
+    } else if (code == RLOCK_ERESTARTED) {
+        rlock__say(call, "lock %s: server %s restarted; it counts in %lld ms", name, address,
+                   (long long)rlock__ms_up(link->server->started_at + call->min_uptime_us - now));
+    } else if (code == RLOCK_ENOTREPLICATED) { /* after a failover it may be there again */
+        int64_t left = rlock__free_by(now, rlock__acquire_lease(call, now)) - now;
+        char lacking[120];
+
+        (void)rlock__ack_lacking(&call->ack, lacking, sizeof(lacking));
+        rlock__say(call,
+                   "lock %s: %u of %u %s of server %s confirmed it%s%s; it was given back; "
+                   "after a failover it is free in %lld ms",
+                   name, call->confirmed, rlock__ack_size(&call->ack),
+                   call->core->acks_on_disk ? "disks" : "replicas", address,
+                   lacking[0] != '\0' ? ", not " : "", lacking, (long long)rlock__ms_up(left));
+    } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS ||
+               is_out_of_reach(call, code)) {
+        describe_out_of_reach(call, name);
+    } else if (code == RLOCK_ETIMEDOUT && !call->contended && call->attempts > 0) {
+        rlock__say(call, "lock %s: no answer from server %s within the wait", name, address);
+    } else if (code == RLOCK_ENOMEM || !call->contended) {
+        rlock__say(call, "lock %s: %s (server %s)", name, rlock_strerror(code), address);
+    } else if (holder[0] == '\0') {
+        rlock__say(call, "lock %s: others wait for it (server %s)", name, address);
+    } else {
+        rlock__say(call, "lock %s: held by %s (server %s)", name, holder, address);
+    }
+}
+
+/* Until when it waits for what it gives up. A release behind an attempt that was answered has time
+ * for its answer; the release of a call that is over has none. */
+static int64_t undo_until(const struct rlock__call *call, int64_t now)
+{
+    const struct rlock__pipeline *pipeline = &rlock__route(call->spec)->pipeline;
+    int64_t until = now + RLOCK__GRACE_US;
+
+    if (call->code == RLOCK_ECANCELED || call->request != NULL || !pipeline->up) {
+        return until;
+    }
+    return rlock__max(until,
+                      rlock__min(rlock__acquire_last(call),
+                                 now + rlock__patience_us(&pipeline->patience, call->timeout_us)));
+}
+
+void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
+{
+    uint32_t outer = call->target - 1;
+
+    if (rlock__explains(call)) {
+        rlock__explain(call, now, "gives up, and takes back what it may have got");
+    }
+    rlock__call_step(call, RLOCK__GIVING_UP);
+    call->code = code;
+    call->enqueued = false; /* the release takes it out of the queue too */
+    rlock__acquire_withdraw(call, 0);
+    if (call->target > 1) { /* it may have extended the lease of the outer levels */
+        rlock__grant_may_last(call->hold->grant,
+                              rlock__free_by(now, rlock__acquire_lease(call, now)));
+    }
+    rlock__timer_set(&call->core->timers, &call->timer, undo_until(call, now));
+    rlock__orphan_doubt(rlock__orphan_new(call->hold, call->number, outer,
+                                          rlock__acquire_copies(call), free_by(call), call, now),
+                        call);
+}
+
+void rlock__acquire_refuse(struct rlock__call *call, int code, int64_t now)
+{
+    if (!rlock__copies_are_open(call->lost)) {
+        rlock__acquire_end(call, code, now);
+    } else {
+        rlock__acquire_undo(call, code, now);
+    }
+}
+
+void rlock__acquire_starve(struct rlock__call *call, int64_t now)
+{
+    rlock__acquire_describe(call, RLOCK_ENOMEM, now);
+    rlock__acquire_refuse(call, RLOCK_ENOMEM, now);
+}
+
+void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__reply *reply,
+                                int64_t now)
+{
+    bool partial = call->batch != NULL && call->batch->partial;
+    bool error = reply != NULL && rlock__reply_is_error(reply);
+    bool refused = error && !partial && !rlock__is_aborted(reply);
+
+    if (reply != NULL && !error && !partial) {
+        struct rlock__answer answer = call->spec->ops->read_acquire(call->spec, reply);
+
+        if (answer.outcome == RLOCK__BUSY) {
+            rlock__proof_refused(call, answer.holder, now);
+            rlock__acquire_account_busy(call);
+            refused = true;
+        }
+    }
+    if (refused) {
+        rlock__acquire_late_refusal(call, now);
+    }
+}
+
+void rlock__acquire_end_open(struct rlock__call *call, int64_t now)
+{
+    bool canceled = call->code == RLOCK_ECANCELED && !call->member;
+
+    rlock__orphan_forget(call);
+    rlock__acquire_describe(call, RLOCK_EINDOUBT, now);
+    rlock__acquire_end(call, canceled ? RLOCK_ECANCELED : RLOCK_EINDOUBT, now);
+}
+
+void rlock__acquire_late_refusal(struct rlock__call *call, int64_t now)
+{
+    if (!rlock__copies_are_open(call->lost)) {
+        if (call->orphan != NULL) { /* its release finds nothing */
+            call->orphan->doubt = rlock__doubt_close(call->orphan->doubt);
+        }
+        rlock__orphan_forget(call);
+        rlock__acquire_settled(call, now);
+    }
+}
+
+/* Takes back the attempt. Returns whether a copy of it may have run, or may yet. */
+static bool take_back(struct rlock__call *call)
+{
+    struct rlock__request *request = call->request;
+
+    if (call->look != NULL || rlock__ack_is_open(&call->ack)) { /* it is not seen to count */
+        call->look = call->look != NULL ? rlock__abandon(call->look) : NULL;
+        rlock__ack_abandon(&call->ack);
+        return true;
+    }
+    if (request == NULL) {
+        return rlock__copies_are_open(call->lost);
+    }
+    rlock__acquire_note(call, request);
+    if (request->sent) {
+        call->request = request;
+        request->resend = RLOCK__DROP; /* its reply is read in its place */
+        return true;
+    }
+    if (call->batch != NULL) {
+        rlock__batch_note(call->batch, request);
+    }
+    rlock__server_touch(request->link->server);
+    rlock__pipeline_withdraw(&request->link->pipeline, request);
+    (void)rlock__request_free(request);
+    return rlock__copies_are_open(call->lost);
+}
+
+/* Whether the latest answer of the server, which is the reason for the code, has its text
+ * already. */
+static bool is_described(const struct rlock__call *call, int code)
+{
+    return call->described && !is_out_of_reach(call, code) &&
+           (call->error != 0 ? code == call->error : code == RLOCK_ETIMEDOUT && call->contended);
+}
+
+void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)
+{
+    enum rlock__step step = call->step;
+
+    if (step == RLOCK__LINED_UP) {
+        rlock__hold_unline(call, now);
+    }
+    if (step != RLOCK__GIVING_UP) {
+        if (!is_described(call, code)) {
+            rlock__acquire_describe(call, code, now);
+        }
+        if (!take_back(call)) {
+            rlock__acquire_end(call, code, now);
+            return;
+        }
+        rlock__acquire_undo(call, code, now);
+    }
+    if (code == RLOCK_ECLOSED &&
+        call->step == RLOCK__GIVING_UP) { /* the client's end waits for orphans itself */
+        rlock__orphan_forget(call);
+        call->code = code;
+        rlock__acquire_settled(call, now);
+    }
+}
+
+void rlock__acquire_settled(struct rlock__call *call, int64_t now)
+{
+    rlock__acquire_end(call, call->code, now);
+}
+
+void rlock__acquire_cancel(struct rlock__call *call, int64_t now)
+{
+    call->cancelled = true;
+    if (call->step == RLOCK__GIVING_UP) {
+        call->code = RLOCK_ECANCELED;
+        rlock__acquire_describe(call, RLOCK_ECANCELED, now);
+        rlock__timer_set(&call->core->timers, &call->timer,
+                         rlock__min(call->timer.at, now + RLOCK__GRACE_US));
+    } else if (call->step != RLOCK__COMPLETE) {
+        rlock__acquire_give_up(call, RLOCK_ECANCELED, now);
+    }
+}

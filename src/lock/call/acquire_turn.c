@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How an acquisition begins: its turn on the hold, and what stands against it there. */
+#include "lock/call/acquire.h"
+#include "lock/call/calls.h"
+#include "lock/call/explain.h"
+#include "lock/common.h"
+#include "lock/hold/hold.h"
+#include "lock/hold/orphan.h"
+#include "lock/hold/queue.h"
+#include "lock/server/route.h"
+#include "lock/server/stock.h"
+
+void rlock__acquire_begin(struct rlock__call *call, int64_t now)
+{
+    struct rlock__core *core = call->core;
+    int64_t once = call->timeout_us != 0 ? call->timeout_us : core->op_timeout_us;
+    int64_t wait = call->wait_us == 0 ? once : call->wait_us;
+    struct rlock__hold *hold;
+
+    if (call->cancelled) {
+        rlock__acquire_describe(call, RLOCK_ECANCELED, now);
+        rlock__acquire_end(call, RLOCK_ECANCELED, now);
+        return;
+    }
+    hold = rlock__hold_get(core, call->spec, call->owner);
+    call->begun_at = now;
+    call->timeout_us = once;
+    call->deadline = call->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
+    if (hold == NULL) {
+        rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
+        return;
+    }
+    if (rlock__hold_enter(hold, call)) {
+        rlock__acquire_turn(call, now);
+    } else {
+        if (rlock__explains(call)) {
+            rlock__explain(call, now, "waits for an earlier call of its owner");
+        }
+        rlock__timer_set(&core->timers, &call->timer, rlock__acquire_until(call));
+    }
+}
+
+/* The owner holds it already: one level more, asked for at once, whoever waits. */
+static void turn_nested(struct rlock__call *call, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+
+    if (hold->state == RLOCK__HOLD_HELD && now >= hold->grant->valid_until) {
+        rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
+    }
+    if (hold->state == RLOCK__HOLD_LOST) {
+        rlock__acquire_describe(call, RLOCK_ELOST, now);
+        rlock__acquire_end(call, RLOCK_ELOST, now);
+    } else if ((call->spec->ops->caps & RLOCK__CAP_REENTRANT) == 0 ||
+               call->spec->tuning->no_reentry) {
+        rlock__acquire_describe(call, RLOCK_EREACQUIRE, now);
+        rlock__acquire_end(call, RLOCK_EREACQUIRE, now);
+    } else if (!rlock__hold_prepare(call)) {
+        rlock__acquire_starve(call, now);
+    } else {
+        call->number = hold->grant->number;
+        call->target = hold->count + 1;
+        rlock__orphan_supersede(call);
+        rlock__acquire_attempt(call, now);
+    }
+}
+
+/* Whether its owner has it, and keeps it. */
+static bool stands(const struct rlock__hold *hold)
+{
+    return hold->state == RLOCK__HOLD_HELD && !hold->grant->releasing &&
+           rlock__hold_left(hold) != 0;
+}
+
+/* Whether the owner's other holds under this name stand against it: 0, or the code. */
+static int conflict(const struct rlock__call *call)
+{
+    const struct rlock_ops *ops = call->spec->ops;
+    const struct rlock__hold *hold = call->hold;
+
+    if (hold->state != RLOCK__HOLD_NONE && hold->spec->ops != ops) {
+        return RLOCK_EINVAL;
+    }
+    for (const char *side = "xrw"; *side != '\0'; side++) {
+        const struct rlock__hold *other =
+            *side == ops->side ? NULL
+                               : rlock__hold_find_side(call->core, call->spec, call->owner, *side);
+
+        if (other == NULL || !stands(other)) {
+            continue;
+        }
+        if (*side != ops->other_side) {
+            return RLOCK_EINVAL;
+        }
+        if ((ops->caps & RLOCK__CAP_NO_UPGRADE) != 0 && hold->state == RLOCK__HOLD_NONE) {
+            return RLOCK_EDEADLOCK; /* it would wait for itself */
+        }
+    }
+    return 0;
+}
+
+bool rlock__acquire_is_cut_off(struct rlock__call *call, int64_t now)
+{
+    struct rlock__link *link = rlock__route(call->spec);
+
+    if (!call->prompt || !rlock__link_is_down(link)) {
+        return false;
+    }
+    call->link = link;
+    rlock__acquire_describe(call, link->code, now);
+    rlock__acquire_refuse(call, link->code, now);
+    return true;
+}
+
+void rlock__acquire_turn(struct rlock__call *call, int64_t now)
+{
+    struct rlock__core *core = call->core;
+    int code = core->closed ? RLOCK_ECLOSED : conflict(call);
+
+    if (code != 0) {
+        rlock__acquire_describe(call, code, now);
+        rlock__acquire_end(call, code, now);
+        return;
+    }
+    if (call->link->pipeline.up &&
+        rlock__server_is_young(call->link->server, call->min_uptime_us, now)) {
+        rlock__acquire_describe(call, RLOCK_ERESTARTED, now);
+        rlock__acquire_end(call, RLOCK_ERESTARTED, now);
+        return;
+    }
+    if (rlock__acquire_is_cut_off(call, now)) {
+        return;
+    }
+    if (call->hold->state != RLOCK__HOLD_NONE) {
+        turn_nested(call, now);
+        return;
+    }
+    call->target = 1;
+    if (!rlock__stock_take(call)) {
+        call->number = ++core->last_number;
+    }
+    if (call->wait_us == 0 || call->batch != NULL ||
+        (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) == 0) {
+        rlock__acquire_go(call, now);
+    } else if (!rlock__queue_join(call, now)) {
+        rlock__acquire_starve(call, now);
+    } else if (rlock__queue_is_head(call)) {
+        rlock__acquire_go(call, now);
+    } else {
+        if (rlock__explains(call)) {
+            rlock__explain(call, now, "waits behind other calls of this client");
+        }
+        rlock__acquire_sleep(call, RLOCK__QUEUED, call->deadline);
+    }
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How an acquisition waits: for a message, a time, or the end of its wait; never for a message
+ * alone.
+ *
+ * wait_us limits the wait for the holder alone: it ends at call.deadline. Then an answer that is on
+ * its way still counts. So a short wait is never less patient than wait 0, and a slow link makes no
+ * call end in doubt.
+ */
+#include <stdio.h>
+
+#include "lock/call/acquire.h"
+#include "lock/call/calls.h"
+#include "lock/call/explain.h"
+#include "lock/call/pass.h"
+#include "lock/common.h"
+#include "lock/hold/queue.h"
+#include "lock/server/channel.h"
+#include "lock/server/route.h"
+#include "lock/server/stock.h"
+
+/* Whether it only waits behind others of this client so far. */
+static bool is_behind(const struct rlock__call *call)
+{
+    return call->attempts == 0 &&
+           (call->step == RLOCK__QUEUED || call->step == RLOCK__SLEEPING ||
+            call->step == RLOCK__SUBSCRIBING || call->step == RLOCK__PAUSING);
+}
+
+/* The end of its wait: for the holder; and as long as it was told of none, for the server. */
+static int64_t wait_until(const struct rlock__call *call)
+{
+    if (call->wait_us <= 0 || call->contended || is_behind(call)) {
+        return call->deadline;
+    }
+    return rlock__max(call->deadline,
+                      rlock__later(call->deadline - call->wait_us, call->timeout_us));
+}
+
+int64_t rlock__acquire_last(const struct rlock__call *call)
+{
+    return call->wait_us == 0 ? call->deadline : rlock__later(call->deadline, call->timeout_us);
+}
+
+int64_t rlock__acquire_until(const struct rlock__call *call)
+{
+    const struct rlock__request *request = call->look != NULL ? call->look : call->request;
+    int64_t until = wait_until(call), last = rlock__acquire_last(call), most;
+
+    if (call->step == RLOCK__ASKING && rlock__ack_is_open(&call->ack)) {
+        return last;
+    }
+    if (call->step != RLOCK__ASKING || request == NULL || !request->sent) {
+        return until;
+    }
+    most = rlock__patience_us(&request->link->pipeline.patience, call->timeout_us);
+    return rlock__max(until, rlock__min(rlock__later(request->t0, most), last));
+}
+
+bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now)
+{
+    return call->attempts == 0 || now < wait_until(call);
+}
+
+void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64_t at)
+{
+    int64_t until;
+
+    rlock__call_step(call, step);
+    until = rlock__acquire_until(call);
+    if (call->batch != NULL) { /* only the sender has a time */
+        until = call->batch->sender == call ? rlock__min(until, call->batch->until) : RLOCK__NEVER;
+        at = call->batch->sender == call ? at : RLOCK__NEVER;
+    }
+    rlock__timer_set(&call->core->timers, &call->timer, rlock__min(at, until));
+}
+
+static int64_t poll_pause(struct rlock__core *core)
+{
+    return RLOCK__POLL_US - rlock__random(core, RLOCK__POLL_US / 4);
+}
+
+/* Sleeps until a message, the next look, or that time at the latest: the end of a lease. */
+static void sleep_until(struct rlock__call *call, int64_t at, int64_t now)
+{
+    bool live = rlock__channel_is_live(call) && !call->asked; /* else a message comes elsewhere */
+    int64_t look = now + (live ? RLOCK__RECHECK_US : poll_pause(call->core));
+    bool listens = call->spec->ops->pause == NULL;
+
+    rlock__acquire_sleep(call, live || !listens ? RLOCK__SLEEPING : RLOCK__SUBSCRIBING,
+                         rlock__min(look, at));
+}
+
+static void explain_own(const struct rlock__call *call, const struct rlock__grant *grant,
+                        int64_t now)
+{
+    char owner[RLOCK__OWNER_SIZE];
+
+    rlock__explain(call, now, "found it busy: %s, an owner in this client, holds it",
+                   rlock__owner_text(call->core, grant->number, owner).at);
+}
+
+/* Waits for a hold of this client, and asks the server nothing; returns false where there is none.
+ */
+static bool await(struct rlock__call *call, int64_t now)
+{
+    struct rlock__grant *grant = rlock__pass_awaited(call, now);
+    struct rlock__texts *texts;
+
+    if (grant == NULL) {
+        return false;
+    }
+    rlock__acquire_follow(call);
+    if (call->spec->ops->pause == NULL && call->channel == NULL && !rlock__channel_join(call)) {
+        return false;
+    }
+    texts = rlock__texts(call);
+    if (texts != NULL) {
+        (void)rlock__owner_text(call->core, grant->number, texts->holder);
+    }
+    if (rlock__explains(call)) {
+        explain_own(call, grant, now);
+    }
+    call->contended = true;
+    rlock__unsay(call); /* what was written there before is out of date */
+    call->error = 0;
+    sleep_until(call, grant->valid_until + RLOCK__MS, now);
+    return true;
+}
+
+/* A pause leaves half of what is left of the wait, and time for the attempt in any case. */
+void rlock__acquire_go(struct rlock__call *call, int64_t now)
+{
+    int64_t rest = call->deadline - now;
+    int64_t most =
+        call->deadline - rlock__max(rest / 2, 2 * rlock__route(call->spec)->pipeline.rtt);
+    int64_t until = rlock__min(rlock__queue_paused_until(call), most);
+
+    if (await(call, now)) {
+        return;
+    }
+    if (until > now) {
+        rlock__acquire_sleep(call, RLOCK__PAUSING, until);
+    } else {
+        rlock__acquire_attempt(call, now);
+    }
+}
+
+/* Attempt failed for now: sleeps, at most until the holder's lease ends. ttl_ms: as PTTL says it.
+ */
+static void sleep_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
+{
+    int64_t pause = RLOCK__RECHECK_US;
+
+    if (answer->recheck_ms != 0) {
+        pause = rlock__min(pause, answer->recheck_ms * RLOCK__MS);
+    }
+    if (answer->ttl_ms >= 0) { /* a key is gone in the millisecond after its PTTL reached 0 */
+        pause = rlock__min(pause, rlock__min(answer->ttl_ms, RLOCK__RECHECK_US / 1000) * RLOCK__MS +
+                                      2 * RLOCK__MS);
+    }
+    sleep_until(call, now + pause, now);
+}
+
+static int64_t spin_pause(struct rlock__call *call)
+{
+    return call->spec->ops->pause(call->spec->tuning, call->spins++, &call->core->random);
+}
+
+void rlock__acquire_hold_up(struct rlock__call *call, const struct rlock__answer *answer)
+{
+    struct rlock__texts *texts = rlock__texts(call);
+
+    call->contended = true;
+    if (texts != NULL) {
+        (void)snprintf(texts->holder, sizeof(texts->holder), "%.*s",
+                       (int)rlock__min((int64_t)answer->holder.len, 127), answer->holder.at);
+    }
+}
+
+void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
+{
+    bool joined;
+
+    rlock__acquire_follow(call);
+    joined = call->channel != NULL;
+    rlock__acquire_hold_up(call, answer);
+    if (rlock__queue_saw(call, answer, now)) {
+        call->spins = 0; /* the lock was free meanwhile, and may be again soon */
+    }
+    rlock__acquire_describe(call, RLOCK_EBUSY, now);
+    rlock__stock_fill(call, now);
+    if (call->wait_us == 0) {
+        rlock__acquire_refuse(call, RLOCK_EBUSY, now);
+    } else if (now >= call->deadline) { /* the answer came late */
+        rlock__acquire_refuse(call, RLOCK_ETIMEDOUT, now);
+    } else if (call->spec->ops->pause != NULL) {
+        rlock__acquire_sleep(call, RLOCK__SLEEPING, now + spin_pause(call));
+    } else if (!joined && !rlock__channel_join(call)) {
+        rlock__acquire_starve(call, now);
+    } else if (call->stale || (!joined && rlock__channel_is_live(call))) {
+        rlock__acquire_go(
+            call, now); /* the lock was released after that attempt, or may have been, unheard */
+    } else {
+        sleep_busy(call, answer, now);
+    }
+}
+
+void rlock__acquire_head(struct rlock__call *call, int64_t now)
+{
+    int64_t granted_until = call->granted_until;
+
+    if (call->step == RLOCK__ASKING) { /* its wait is over, and it asked without being the head */
+        return;
+    }
+    if (call->core->closed || await(call, now)) { /* closed: it ends next */
+        return;
+    }
+    if (granted_until != 0 && call->spec->ops->pause != NULL) {
+        rlock__acquire_sleep(call, RLOCK__SLEEPING, now + spin_pause(call));
+        return;
+    }
+    if (granted_until == 0 || !rlock__channel_join(call)) {
+        rlock__acquire_go(call, now);
+        return;
+    }
+    sleep_until(call, granted_until + RLOCK__MS, now);
+}
+
+static bool is_asleep(const struct rlock__call *call)
+{
+    return call->step == RLOCK__SLEEPING || call->step == RLOCK__SUBSCRIBING ||
+           call->step == RLOCK__PAUSING;
+}
+
+void rlock__acquire_wake(struct rlock__call *call, int64_t now)
+{
+    if (rlock__explains(call) && (is_asleep(call) || call->step == RLOCK__ASKING)) {
+        rlock__explain_wake(call, now);
+    }
+    if (call->step == RLOCK__ASKING) {
+        call->stale = true;
+        call->deaf = false;
+    } else if (is_asleep(call) && rlock__acquire_may_try(call, now)) {
+        rlock__acquire_go(call, now);
+    }
+}
+
+void rlock__acquire_deaf(struct rlock__call *call, int64_t now)
+{
+    if (call->step == RLOCK__SLEEPING) {
+        rlock__acquire_sleep(call, RLOCK__SUBSCRIBING,
+                             rlock__min(call->timer.at, now + poll_pause(call->core)));
+    }
+}
+
+/* What a call that ran into its deadline says. One attempt that was not answered, or not made since
+ * the owner's call before it got no answer, speaks of the server and not of the lock. */
+static int timeout_code(const struct rlock__call *call)
+{
+    const struct rlock__link *link = call->link;
+    bool lives = call->wait_us != 0 && call->core->last_gen != 0; /* it was in reach before */
+    const struct rlock__call *before = call->step == RLOCK__LINED_UP ? call->hold->turn : NULL;
+
+    if (rlock__ack_is_open(&call->ack)) {
+        return RLOCK_ENOTREPLICATED;
+    }
+    if (!link->pipeline.up && link->code != 0 && link->code != RLOCK_ECONN) {
+        return link->code;
+    }
+    if (!link->pipeline.up) {
+        return lives ? RLOCK_ETIMEDOUT : RLOCK_ECONN;
+    }
+    if (call->error != 0) {
+        return call->error;
+    }
+    if (call->wait_us != 0 || call->timed) {
+        return RLOCK_ETIMEDOUT;
+    }
+    return before != NULL && before->contended ? RLOCK_EBUSY : RLOCK_ECONN;
+}
+
+/* Whether the server answers, as far as anybody knows: an attempt may learn something. */
+static bool may_answer(const struct rlock__call *call, int64_t now)
+{
+    const struct rlock__link *link = rlock__route(call->spec);
+    const struct rlock__pipeline *pipeline = &link->pipeline;
+    int64_t most = rlock__patience_us(&pipeline->patience, RLOCK__NEVER);
+
+    return !rlock__link_is_down(link) &&
+           (pipeline->sent == NULL || now - pipeline->sent->t0 <= most);
+}
+
+static void on_end(struct rlock__call *call, int64_t now)
+{
+    struct rlock__batch *batch = call->batch;
+    int code = timeout_code(call);
+
+    /* the holder that those before it wait for may be gone */
+    if (is_behind(call) && batch == NULL && may_answer(call, now)) {
+        rlock__acquire_attempt(call, now);
+        return;
+    }
+    rlock__acquire_give_up(call, code, now);
+    if (batch != NULL) {
+        rlock__batch_give_up(batch, code, now);
+    }
+}
+
+void rlock__acquire_timer(struct rlock__call *call, int64_t now)
+{
+    int64_t until = rlock__acquire_until(call);
+
+    if (call->step == RLOCK__GIVING_UP) { /* the grace is over */
+        rlock__acquire_end_open(call, now);
+    } else if (now >= until) {
+        on_end(call, now);
+    } else if (call->step == RLOCK__ASKING) { /* what was sent has time for its answer */
+        rlock__timer_set(&call->core->timers, &call->timer, until);
+    } else if (call->batch != NULL && now >= call->batch->until) {
+        rlock__batch_tire(call, now);
+    } else if (call->step == RLOCK__QUEUED) {
+        rlock__acquire_go(call, now);
+    } else if (await(call, now)) {
+        rlock__pass_doubt(call->core, call->spec, now);
+    } else {
+        if (rlock__explains(call) && call->channel != NULL && call->step == RLOCK__SLEEPING) {
+            rlock__explain(call, now, "heard nothing, and looks again");
+        }
+        rlock__acquire_attempt(call, now);
+    }
+}

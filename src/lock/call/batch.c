@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Several calls of one owner that one script takes, all or none: a batch. Each is an acquisition of
+ * its own, with its number, its hold, its doubts and its release; what they share is the attempt.
+ * It is made once each has the turn on its hold. The call whose lock is found busy is the sender
+ * from then on: it stands in that lock's queue and hears its channel, while the others wait for
+ * nothing but it. Nobody holds anything meanwhile, so that nobody waits in a circle, whatever the
+ * order that users name their locks in.
+ *
+ * Hot locks may each be free often, and never all at once. So a batch tires, after some rounds or
+ * at a time that its user gave: its sender ends as busy. So does a batch that was refused a few
+ * times because its slot is being moved, where each alone may be taken.
+ */
+#include <lua_scripts.h>
+
+#include "lock/call/acquire.h"
+#include "lock/call/calls.h"
+#include "lock/common.h"
+#include "lock/hold/queue.h"
+#include "lock/server/classify.h"
+#include "lock/server/hop.h"
+#include "lock/server/route.h"
+#include "lock/server/send.h"
+
+#define ROUNDS 8
+#define REFUSALS 3
+
+/* Whether all of them are there still, and none gives up. */
+static bool is_whole(const struct rlock__batch *batch)
+{
+    for (size_t i = 0; i < batch->n; i++) {
+        if (batch->calls[i] == NULL || batch->calls[i]->step == RLOCK__GIVING_UP) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether its owner holds one of them already. Such a batch does not wait: it has the turn on that
+ * hold, and others who act for the owner could not give it up meanwhile. */
+static bool is_nested(const struct rlock__batch *batch)
+{
+    for (size_t i = 0; i < batch->n; i++) {
+        if (batch->calls[i] != NULL && batch->calls[i]->target > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The call waits for its sender: it has no time of its own. */
+static void stand_aside(struct rlock__call *call)
+{
+    rlock__call_step(call, RLOCK__QUEUED);
+    rlock__timer_unset(&call->core->timers, &call->timer);
+}
+
+static void lead(struct rlock__call *call)
+{
+    struct rlock__batch *batch = call->batch;
+    struct rlock__call *before = batch->sender;
+
+    batch->sender = call;
+    if (before != NULL && before != call) {
+        rlock__acquire_withdraw(before, 0);
+        if (before->step != RLOCK__GIVING_UP) {
+            stand_aside(before);
+        }
+    }
+}
+
+/* ---- Replies ---- */
+
+/* The i-th call of so many that the reply gives as the reason; n none: all are granted, or there is
+ * an error. */
+static size_t reason(const struct rlock__reply *reply, size_t n)
+{
+    int64_t i = reply == NULL ? 0 : rlock__reply_int(reply, 0, 0);
+
+    return i >= 1 && i <= (int64_t)n ? (size_t)i - 1 : n;
+}
+
+/* What the reply says of the i-th call, as its own script would have said it. */
+static struct rlock__reply part(const struct rlock__reply *reply, size_t i, size_t n)
+{
+    if (reason(reply, n) == i) {
+        return (struct rlock__reply){.v = reply->v + 1, .n = reply->n - 1, .is_array = true};
+    }
+    return (struct rlock__reply){.v = reply->v + 1 + 2 * i, .n = 2, .is_array = true};
+}
+
+/* What the reply says to the i-th call. */
+static void hear(struct rlock__call *call, const struct rlock__reply *reply, size_t i, int64_t t0,
+                 int64_t now)
+{
+    struct rlock__bytes text = rlock__reply_str(reply, 1);
+    struct rlock__value value = {.type = RLOCK__REPLY_ERROR, .str = text.at, .len = text.len};
+    struct rlock__reply its = {.v = &value, .n = 1};
+
+    call->batch->partial = rlock__reply_int(reply, 0, 0) == -1;
+    if (rlock__reply_is_error(reply)) {
+        rlock__acquire_heard(call, reply, t0, now);
+        return;
+    }
+    if (!call->batch->partial) {
+        its = part(reply, i, call->batch->n);
+    }
+    rlock__acquire_heard(call, &its, t0, now);
+}
+
+/* Another call is the reason why this one is not granted. That says nothing of copies that went
+ * down with an earlier link. */
+static void hear_nothing(struct rlock__call *call, int64_t now)
+{
+    if (call->step == RLOCK__GIVING_UP) {
+        rlock__acquire_late_refusal(call, now);
+    } else {
+        stand_aside(call);
+    }
+}
+
+/* It was refused because of where its keys lie, and nothing was done. What that says stays. */
+static void hear_scattered(struct rlock__batch *batch, int64_t now)
+{
+    if (++batch->refusals >= REFUSALS && is_whole(batch) && batch->sender != NULL) {
+        batch->is_scattered = true;
+        rlock__acquire_refuse(batch->sender, RLOCK_EBUSY, now);
+    }
+}
+
+static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__batch *batch = request->subject;
+    size_t n = batch == NULL ? 0 : batch->n, why = reason(reply, n);
+    int64_t t0 = request->t0;
+    bool garbled = request->garbled;
+    bool scattered = reply != NULL && rlock__reply_is_error(reply) && rlock__is_scattered(reply);
+
+    if (batch != NULL) {
+        rlock__batch_note(batch, request);
+    }
+    if (reply != NULL) {
+        (void)rlock__hop_learn(request->link, reply);
+    }
+    (void)rlock__request_free(request);
+    for (size_t i = 0; i < n; i++) {
+        struct rlock__call *call = batch->calls[i];
+
+        if (call != NULL && garbled) {
+            rlock__acquire_garbled(call, now);
+        } else if (call != NULL && reply == NULL) {
+            rlock__acquire_heard(call, NULL, t0, now);
+        } else if (call != NULL && why == n) {
+            hear(call, reply, i, t0, now);
+        } else if (call != NULL && why != i) {
+            hear_nothing(call, now);
+        }
+    }
+    if (why < n && batch->calls[why] != NULL) { /* last: it may ask again */
+        hear(batch->calls[why], reply, why, t0, now);
+    }
+    if (batch != NULL && scattered) {
+        hear_scattered(batch, now);
+    }
+}
+
+void rlock__batch_note(struct rlock__batch *batch, const struct rlock__request *request)
+{
+    batch->request = NULL;
+    for (size_t i = 0; i < batch->n; i++) {
+        if (batch->calls[i] != NULL) {
+            rlock__acquire_note(batch->calls[i], request);
+        }
+    }
+}
+
+/* ---- The attempt ---- */
+
+static void add(struct rlock__cmd *all, const struct rlock__cmd *one)
+{
+    all->script = &rlock__script_multi_acquire;
+    rlock__cmd_arg(all, rlock__bytes_of(one->script->name));
+    rlock__cmd_num(all, one->n_keys);
+    rlock__cmd_num(all, one->n_args);
+    (void)rlock__buf_add(&all->keys, one->keys.data, one->keys.len);
+    (void)rlock__buf_add(&all->args, one->args.data, one->args.len);
+    all->n_keys += one->n_keys;
+    all->n_args += one->n_args;
+    all->parts++;
+    all->keys.failed |= one->keys.failed;
+    all->args.failed |= one->args.failed;
+}
+
+/* The attempt that was being made is not. */
+static void unask(struct rlock__batch *batch)
+{
+    batch->request = NULL;
+    for (size_t i = 0; i < batch->n; i++) {
+        batch->calls[i]->request = NULL;
+        stand_aside(batch->calls[i]);
+    }
+}
+
+static void attempt(struct rlock__batch *batch, struct rlock__call *sender, int64_t now)
+{
+    struct rlock__link *link = rlock__route(sender->spec);
+    struct rlock__request *request =
+        rlock__request_new(&link->server->core->requests, on_answer, batch);
+
+    if (request == NULL) {
+        rlock__acquire_starve(sender, now);
+        return;
+    }
+    batch->request = request;
+    for (size_t i = 0; i < batch->n; i++) {
+        struct rlock__call *call = batch->calls[i];
+        struct rlock__cmd cmd = {0};
+
+        stand_aside(call);
+        rlock__acquire_asks(call, link, request, &cmd, now);
+        add(&request->cmd, &cmd);
+        rlock__cmd_fini(&cmd);
+    }
+    if (!rlock__submit(request, sender->spec, link, now)) {
+        unask(batch);
+        (void)rlock__request_free(request);
+        rlock__acquire_starve(sender, now);
+        return;
+    }
+    rlock__timer_set(&sender->core->timers, &sender->timer, rlock__acquire_until(sender));
+}
+
+/* Where others wait here for one of the locks already, or would pause, the batch does so first. */
+static bool stands_in_line(struct rlock__batch *batch, int64_t now)
+{
+    for (size_t i = 0; i < batch->n; i++) {
+        struct rlock__call *call = batch->calls[i];
+
+        if (call->wait_us != 0 && (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) != 0 &&
+            rlock__queue_is_kept(call) && rlock__queue_join(call, now)) {
+            lead(call);
+            if (rlock__queue_is_head(call)) {
+                rlock__acquire_go(call, now);
+            } else {
+                rlock__acquire_sleep(call, RLOCK__QUEUED, RLOCK__NEVER);
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+void rlock__batch_ask(struct rlock__call *call, int64_t now)
+{
+    struct rlock__batch *batch = call->batch;
+
+    if (batch->sender == NULL) { /* it has its turn */
+        stand_aside(call);
+        if (++batch->ready < batch->n || !is_whole(batch) ||
+            (!is_nested(batch) && stands_in_line(batch, now))) {
+            return;
+        }
+        lead(call);
+    }
+    if (is_whole(batch)) {
+        attempt(batch, call, now);
+    }
+}
+
+/* ---- Waiting ---- */
+
+void rlock__batch_tire(struct rlock__call *call, int64_t now)
+{
+    rlock__acquire_describe(call, RLOCK_EBUSY, now);
+    rlock__acquire_refuse(call, RLOCK_EBUSY, now);
+}
+
+void rlock__batch_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
+{
+    struct rlock__batch *batch = call->batch;
+    unsigned caps = call->spec->ops->caps;
+    bool queues = call->wait_us != 0 && (caps & RLOCK__CAP_WAIT_QUEUE) != 0;
+
+    rlock__acquire_hold_up(call, answer);
+    batch->rounds += !(batch->rechecks && batch->sender == call);
+    batch->rechecks = false;
+    lead(call);
+    if (call->wait_us != 0 && (batch->rounds > ROUNDS || now >= batch->until || is_nested(batch))) {
+        rlock__batch_tire(call, now);
+    } else if (queues && call->queue == NULL && !rlock__queue_join(call, now)) {
+        rlock__acquire_starve(call, now);
+    } else if (queues && !rlock__queue_is_head(call)) {
+        rlock__acquire_sleep(call, RLOCK__QUEUED, RLOCK__NEVER);
+    } else {
+        batch->rechecks = call->channel == NULL && call->spec->ops->pause == NULL;
+        rlock__acquire_busy(call, answer, now); /* subscribes, and then asks again */
+    }
+}
+
+void rlock__batch_give_up(struct rlock__batch *batch, int code, int64_t now)
+{
+    for (size_t i = 0; i < batch->n; i++) {
+        if (batch->calls[i] != NULL) {
+            rlock__acquire_give_up(batch->calls[i], code, now);
+        }
+    }
+}
+
+void rlock__batch_leave(struct rlock__call *call)
+{
+    struct rlock__batch *batch = call->batch;
+    bool empty = true;
+
+    for (size_t i = 0; i < batch->n; i++) {
+        batch->calls[i] = batch->calls[i] == call ? NULL : batch->calls[i];
+        empty = empty && batch->calls[i] == NULL;
+    }
+    if (batch->sender == call) {
+        batch->sender = NULL;
+    }
+    if (empty && batch->request != NULL) {
+        batch->request->subject = NULL;
+        batch->request = NULL;
+    }
+}

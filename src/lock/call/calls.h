@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the core has a call do, by its kind; and the line of an owner's calls. */
+#ifndef RLOCK_LOCK_CALLS_H
+#define RLOCK_LOCK_CALLS_H
+
+#include "lock/core.h"
+
+/* ---- acquire.c, acquire_turn.c, acquire_wait.c, acquire_end.c: a call that takes a lock ---- */
+
+void rlock__acquire_begin(struct rlock__call *call, int64_t now);
+void rlock__acquire_turn(struct rlock__call *call, int64_t now);
+/* The channel is live, or a message came on it: the call tries again. */
+void rlock__acquire_wake(struct rlock__call *call, int64_t now);
+/* The call is the head of its wait queue now. */
+void rlock__acquire_head(struct rlock__call *call, int64_t now);
+void rlock__acquire_timer(struct rlock__call *call, int64_t now);
+void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now);
+/* Cancels it, if it is not complete. One that gives something back already has no more time for
+ * that. */
+void rlock__acquire_cancel(struct rlock__call *call, int64_t now);
+/* The call's channel is not heard any more: it tries again sooner. */
+void rlock__acquire_deaf(struct rlock__call *call, int64_t now);
+/* The orphan that the call waits for is settled: nothing of the call is left on the server. */
+void rlock__acquire_settled(struct rlock__call *call, int64_t now);
+
+/* ---- line.c ---- */
+
+/* Gives the call its turn on the hold: now (true), or after the calls before it. */
+bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call);
+/* Takes the call out of the line: it is its turn. */
+void rlock__hold_turn(struct rlock__call *call);
+/* Puts a call of the line in front of the others. */
+void rlock__hold_first(struct rlock__call *call);
+/* Takes a call out of the line: it gives up. */
+void rlock__hold_unline(struct rlock__call *call, int64_t now);
+/* Ends the turn. The next call in the line goes on. A row without hold and calls is freed. */
+void rlock__hold_leave(struct rlock__hold *hold, int64_t now);
+
+/* ---- release_turn.c: a call that gives up a level ---- */
+
+void rlock__release_begin(struct rlock__call *call, int64_t now);
+void rlock__release_turn(struct rlock__call *call, int64_t now);
+void rlock__release_timer(struct rlock__call *call, int64_t now);
+void rlock__release_give_up(struct rlock__call *call, int code, int64_t now);
+
+/* ---- release.c ---- */
+
+/* Releases the levels whose unlocks got no turn: it is free now. */
+void rlock__release_owed(struct rlock__hold *hold, int64_t now);
+/* The timer fired for a grant whose last release is under way. If the lease has not ended, the
+ * server refused the release after its caller had gone: sends it again. Otherwise forgets the
+ * hold. */
+void rlock__release_due(struct rlock__hold *hold, int64_t now);
+
+/* ---- command.c, listen.c: other calls ---- */
+
+void rlock__command_begin(struct rlock__call *call, int64_t now);
+void rlock__command_timer(struct rlock__call *call, int64_t now);
+void rlock__command_give_up(struct rlock__call *call, int code, int64_t now);
+
+void rlock__listen_begin(struct rlock__call *call, int64_t now);
+void rlock__listen_give_up(struct rlock__call *call, int code, int64_t now);
+
+#endif

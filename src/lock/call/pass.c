@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/call/pass.h"
+
+#include "lock/hold/hold.h"
+#include "lock/hold/queue.h"
+#include "lock/server/channel.h"
+#include "lock/server/route.h"
+
+#define MOST_PASSES 32                /* of one hold */
+#define MOST_PASSING (10 * RLOCK__MS) /* and so long after the server was last asked for it */
+
+static bool may_pass(const struct rlock__spec *spec)
+{
+    return (spec->ops->caps & RLOCK__CAP_PASSES) != 0 && !spec->core->no_pass;
+}
+
+/* Whether all of it is its owner's own, and renewed. */
+static bool is_plain(const struct rlock__hold *hold)
+{
+    return hold->state == RLOCK__HOLD_HELD && hold->members == 0 && hold->renewals == 0 &&
+           hold->kept == 0 && hold->renewed_from == 1;
+}
+
+/* The hold of this client on the lock; NULL: it has none that may be passed. */
+static struct rlock__grant *find(struct rlock__core *core, const struct rlock__spec *spec)
+{
+    struct rlock__hold *hold = may_pass(spec) ? rlock__hold_by_lock(core, spec, NULL) : NULL;
+
+    while (hold != NULL && !may_pass(hold->spec)) { /* of another kind under the same name */
+        hold = rlock__hold_by_lock(core, spec, hold);
+    }
+    return hold != NULL && is_plain(hold) && !hold->grant->releasing ? hold->grant : NULL;
+}
+
+struct rlock__grant *rlock__pass_awaited(const struct rlock__call *call, int64_t now)
+{
+    struct rlock__grant *grant =
+        call->queue != NULL && !call->member ? find(call->core, call->spec) : NULL;
+
+    return grant != NULL && now < grant->valid_until ? grant : NULL;
+}
+
+void rlock__pass_doubt(struct rlock__core *core, const struct rlock__spec *spec, int64_t now)
+{
+    struct rlock__grant *grant = find(core, spec);
+
+    if (grant != NULL && !grant->verifies) {
+        rlock__grant_verify(grant, now);
+    }
+}
+
+void rlock__pass_forbid(struct rlock__core *core, const struct rlock__spec *spec)
+{
+    struct rlock__grant *grant = find(core, spec);
+
+    if (grant != NULL) {
+        grant->passes = MOST_PASSES;
+    }
+}
+
+/* Whether anything is open, failed or late with the server. */
+static bool is_in_doubt(struct rlock__grant *grant, int64_t now)
+{
+    const struct rlock__link *link = grant->link;
+
+    return grant->failures != 0 || now >= grant->due || grant->verifies || grant->unacked ||
+           grant->lost != NULL || grant->undone != NULL || grant->resent || grant->uneven ||
+           rlock__grant_moved(grant) || link != rlock__route(grant->hold->spec) ||
+           !link->pipeline.up || link->pipeline.close;
+}
+
+/* Whether its owner may pass it on. */
+static bool may_go(const struct rlock__hold *hold, int64_t now)
+{
+    struct rlock__grant *grant = hold->grant;
+
+    return may_pass(hold->spec) && !hold->spec->core->closed && is_plain(hold) &&
+           hold->count == 1 && !grant->is_guarded && grant->passes < MOST_PASSES &&
+           now < rlock__min(grant->leased_at + MOST_PASSING, grant->valid_until) &&
+           !is_in_doubt(grant, now);
+}
+
+/* Whether a group waits for the lock here, or for one of the same name: it is not in the queue, and
+ * hears of real releases alone. */
+static bool is_awaited_by_group(const struct rlock__spec *spec)
+{
+    const struct rlock__channel *channel =
+        rlock__channel_find(rlock__route(spec)->server, spec->channel);
+    const struct rlock__call *call = channel != NULL ? channel->waiters : NULL;
+
+    while (call != NULL && call->kind != RLOCK__LISTEN) {
+        call = call->wait_next;
+    }
+    return call != NULL;
+}
+
+/* Whether the call waits for just such a hold, and no attempt of it is open. */
+static bool may_take(const struct rlock__call *call, const struct rlock__spec *spec, int64_t now)
+{
+    bool waits = call->step == RLOCK__QUEUED || call->step == RLOCK__SUBSCRIBING ||
+                 call->step == RLOCK__SLEEPING || call->step == RLOCK__PAUSING;
+
+    return waits && call->spec->ops == spec->ops && call->lease_us == 0 && !call->member &&
+           call->error == 0 && call->spec->tuning->max_hold_us == spec->tuning->max_hold_us &&
+           !rlock__copies_are_open(call->lost) && now < call->deadline;
+}
+
+/* The row of the one gets what the other's had. */
+static void exchange(struct rlock__hold *from, struct rlock__hold *to)
+{
+    struct rlock__grant *grant = from->grant;
+
+    from->grant = to->grant;
+    if (from->grant != NULL) {
+        from->grant->hold = from;
+    }
+    to->grant = grant;
+    grant->hold = to;
+}
+
+static void take(struct rlock__call *call, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+    struct rlock__grant *grant = hold->grant;
+    int64_t most = call->spec->tuning->max_hold_us;
+
+    rlock__hold_state(hold, RLOCK__HOLD_HELD);
+    hold->renewed_from = 1;
+    rlock__hold_set_count(hold, 1);
+    grant->passes++;
+    grant->held_until = most != 0 ? rlock__later(now, most) : RLOCK__NEVER;
+    atomic_store(&hold->claim->valid_until, grant->valid_until);
+    rlock__grant_plan(grant);
+    call->number = grant->number;
+    call->valid_until = grant->valid_until;
+    call->lease_granted_us = grant->lease_us;
+    call->count = 1;
+    call->claim = rlock__claim_ref(hold->claim);
+}
+
+struct rlock__call *rlock__pass(struct rlock__hold *hold, int64_t now)
+{
+    struct rlock__call *call = may_go(hold, now) ? rlock__queue_heir(hold, now) : NULL;
+
+    if (call == NULL || !may_take(call, hold->spec, now) || is_awaited_by_group(hold->spec) ||
+        !rlock__hold_claim(call->hold, call->spec)) {
+        return NULL;
+    }
+    exchange(hold, call->hold);
+    rlock__hold_over(hold);
+    take(call, now);
+    return call;
+}

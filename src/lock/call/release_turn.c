@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The turn of an unlock on its hold: how it begins, waits for its turn, and gives up. */
+#include <stdio.h>
+
+#include "lock/call/acquire.h"
+#include "lock/call/calls.h"
+#include "lock/call/pass.h"
+#include "lock/call/release.h"
+#include "lock/common.h"
+#include "lock/hold/hold.h"
+
+/* An unlock in doubt is tried again: its level is not left to the hold any more, as long as this
+ * call waits. It goes before those of its owner that came later. */
+static void take_over(struct rlock__call *call)
+{
+    struct rlock__hold *hold = call->hold;
+
+    if (rlock__hold_left(hold) == 0 && hold->owed.n > hold->owed.members && !call->member) {
+        hold->owed.n--;
+        rlock__hold_first(call);
+    }
+}
+
+void rlock__release_begin(struct rlock__call *call, int64_t now)
+{
+    struct rlock__hold *hold = rlock__hold_find(call->core, call->spec, call->owner);
+
+    call->deadline = now + call->core->op_timeout_us;
+    if (hold == NULL || hold->spec->ops != call->spec->ops) {
+        rlock__release_describe(call, RLOCK_ENOTOWNER, "");
+        rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
+        return;
+    }
+    if (hold->turn == NULL && hold->grant->releasing) { /* it goes on without a caller: joined */
+        call->hold = hold;
+        hold->turn = call;
+        rlock__release_ask(call, now);
+    } else if (rlock__hold_enter(hold, call)) {
+        rlock__release_turn(call, now);
+    } else {
+        take_over(call);
+        rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
+    }
+}
+
+/* Whether a call that waits in this process has the hold now, without a word to the server. */
+static bool passes_on(struct rlock__hold *hold, int64_t now)
+{
+    struct rlock__call *heir = rlock__pass(hold, now);
+
+    if (heir != NULL) {
+        rlock__acquire_end(heir, 0, now);
+    }
+    return heir != NULL;
+}
+
+void rlock__release_turn(struct rlock__call *call, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+    struct rlock__grant *grant = hold->grant;
+
+    if (hold->state == RLOCK__HOLD_HELD && now >= grant->valid_until) {
+        rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
+    }
+    if (call->core->closed) {
+        rlock__release_end(hold, RLOCK_ECLOSED, now);
+    } else if (hold->state == RLOCK__HOLD_NONE) {
+        rlock__release_end(hold, RLOCK_ENOTOWNER, now);
+    } else if (!call->member && passes_on(hold, now)) {
+        rlock__release_end(hold, 0, now);
+    } else {
+        call->deadline =
+            rlock__min(call->deadline, grant->valid_until + call->core->op_timeout_us / 2);
+        grant->resent = false;
+        hold->leaves = rlock__levels_of(call);
+        if (grant->is_waiting) { /* else its timer looks whether it is renewed */
+            rlock__hold_plan(hold);
+        }
+        rlock__release_ask(call, now);
+    }
+}
+
+/* When the server has let go of what is left to the hold, at the latest: the call that has the turn
+ * may have its lease extended. */
+static int64_t free_by(const struct rlock__hold *hold, int64_t now)
+{
+    struct rlock__grant *grant = hold->grant;
+    const struct rlock__call *turn = hold->turn;
+
+    rlock__grant_mind_renewal(grant, now);
+    rlock__grant_mind_levels(grant, now);
+    if (turn != NULL && turn->kind == RLOCK__ACQUIRE) {
+        int64_t last = turn->deadline == RLOCK__NEVER ? now : rlock__max(turn->deadline, now);
+
+        rlock__grant_may_last(grant, rlock__free_by(last, rlock__acquire_lease(turn, last)));
+    }
+    return grant->free_by;
+}
+
+/* The call of its owner before it goes on too long. Gives its level up without a turn: the hold
+ * owes it to the server from now on, and is not renewed for it. Returns the call's code. */
+static int owe(struct rlock__call *call, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+    struct rlock__levels levels = rlock__levels_of(call);
+    char more[80];
+
+    if (hold->count <= hold->leaves.n && hold->state != RLOCK__HOLD_HELD) {
+        rlock__release_describe(call, RLOCK_ENOTOWNER, "");
+        return RLOCK_ENOTOWNER;
+    }
+    if (hold->count > hold->leaves.n + hold->owed.n) {
+        rlock__levels_add(&hold->owed, &levels);
+    }
+    if (hold->state == RLOCK__HOLD_LOST) {
+        rlock__hold_drop_owed(hold);
+        rlock__release_describe(call, RLOCK_ELOST, "");
+        return RLOCK_ELOST;
+    }
+    rlock__hold_show(hold);
+    if (call->member) {
+        (void)rlock__doubt_close(hold->grant->owed_doubt);
+        hold->grant->owed_doubt = rlock__doubt_open(&call->doubt, free_by(hold, now));
+    }
+    (void)snprintf(more, sizeof(more), "; it is free in %lld ms",
+                   (long long)rlock__ms_up(rlock__max(0, free_by(hold, now) - now)));
+    rlock__release_describe(call, RLOCK_EINDOUBT, more);
+    return RLOCK_EINDOUBT;
+}
+
+void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+    const struct rlock__grant *grant = hold->grant;
+
+    if (call->step == RLOCK__LINED_UP) {
+        if (code == RLOCK_EINDOUBT) {
+            code = owe(call, now);
+        } else {
+            rlock__release_describe(call, code, "");
+        }
+        rlock__hold_unline(call, now);
+        rlock__call_complete(call, code, NULL);
+        return;
+    }
+    if (grant->release == NULL && call->error != 0 && code == RLOCK_EINDOUBT &&
+        !(grant->releasing && grant->resent)) { /* between two tries: the server did nothing */
+        code = call->error;
+    }
+    if (code == RLOCK_EINDOUBT && hold->state == RLOCK__HOLD_LOST) { /* whatever the answer is */
+        code = RLOCK_ELOST;
+        rlock__release_describe(call, code, "");
+    }
+    if (grant->release == NULL && !grant->releasing) {
+        rlock__release_drop_levels(hold, code, now);
+    } else {
+        rlock__release_leave(hold, code, now, now);
+    }
+}
+
+void rlock__release_timer(struct rlock__call *call, int64_t now)
+{
+    if (now >= call->deadline) {
+        rlock__release_give_up(call, RLOCK_EINDOUBT, now);
+    } else {
+        rlock__release_ask(call, now);
+    }
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all layers of the core use: calls that go on, texts, random numbers, the log. */
+#ifndef RLOCK_LOCK_COMMON_H
+#define RLOCK_LOCK_COMMON_H
+
+#include "lock/core.h"
+
+/* ---- call.c ---- */
+
+/*
+ * Lets the call go on at the end of the event. It does not go on now, since the caller may be in a
+ * loop over a list that the call would change.
+ */
+void rlock__ready(struct rlock__call *call, enum rlock__why why);
+/* Takes back these reasons for the call to go on. */
+void rlock__unready(struct rlock__call *call, unsigned why);
+
+/* Moves the call to another step. */
+void rlock__call_step(struct rlock__call *call, enum rlock__step step);
+/* Where the call's texts go; NULL nowhere. */
+struct rlock__texts *rlock__texts(struct rlock__call *call);
+/* Says why the call fails, if it does; or takes that back. */
+void rlock__say(struct rlock__call *call, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void rlock__unsay(struct rlock__call *call);
+/* Completes a call with a code, and a text that says why (NULL: none, or the call has it). */
+void rlock__call_complete(struct rlock__call *call, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Writes the lock's name for texts. */
+const char *rlock__spec_text(const struct rlock__spec *spec, char out[static 96]);
+/* A random number below n. */
+int64_t rlock__random(struct rlock__core *core, int64_t n);
+/* The pause after so many failures in a row. It doubles up to a limit, and has full jitter above
+ * the first step. */
+int64_t rlock__backoff(struct rlock__core *core, unsigned failures);
+/* Writes "uuid:number", the owner's name on the server. */
+struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
+                                      char out[static RLOCK__OWNER_SIZE]);
+
+/* ---- log.c ---- */
+
+/* A line of which many may come at one time. Those beyond the limit are counted, and a line of
+ * their level says how many were left out. */
+void rlock__log_event(struct rlock__core *core, enum rlock_level level, int64_t now,
+                      const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* Whether the log may have one more such line now; counts the line either way. routine: the line
+ * is about a call that did not have to wait. */
+bool rlock__log_may(struct rlock__core *core, enum rlock_level level, bool routine, int64_t now);
+/* Logs how many lines were left out since that was last logged. */
+void rlock__log_left_out(struct rlock__core *core);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The invariants of a core. If an assertion fails here, the event that just ended has broken the
+ * core's books. A user would notice that much later, if ever.
+ */
+#include "lock/core/check.h"
+
+#ifndef NDEBUG
+
+#include <assert.h>
+#include <utlist.h>
+
+#include "lock/hold/hold.h"
+#include "lock/hold/orphan.h"
+#include "lock/hold/queue.h"
+#include "lock/hold/renew.h"
+#include "lock/server/channel.h"
+#include "lock/server/route.h"
+
+#define AT_ONCE 64 /* calls, holds and orphans; with more of them the check skips events */
+
+/* ---- Calls ---- */
+
+static bool sleeps(const struct rlock__call *call)
+{
+    return call->step == RLOCK__SLEEPING || call->step == RLOCK__SUBSCRIBING ||
+           call->step == RLOCK__PAUSING;
+}
+
+/* Whether the sender of its batch goes on for it. */
+static bool is_led(const struct rlock__call *call)
+{
+    return call->batch != NULL && call->batch->sender != call;
+}
+
+static bool is_under_way(const struct rlock__call *call)
+{
+    return call->request != NULL || call->look != NULL || rlock__ack_is_open(&call->ack) ||
+           call->batch != NULL;
+}
+
+static void check_acquire(const struct rlock__call *call)
+{
+    bool gives_up = call->step == RLOCK__GIVING_UP;
+    bool has_grant = call->hold != NULL && call->hold->grant != NULL;
+
+    assert(
+        RLOCK__IMPLIES(sleeps(call) && !is_led(call), call->timer.set)); /* no message need come */
+    assert(RLOCK__IMPLIES(call->step == RLOCK__ASKING, is_under_way(call)));
+    assert(RLOCK__IMPLIES(gives_up, call->code != 0 && call->timer.set));
+    assert(RLOCK__IMPLIES(call->orphan != NULL, gives_up && call->orphan->call == call));
+    assert(RLOCK__IMPLIES(call->look != NULL, call->step == RLOCK__ASKING));
+    assert(RLOCK__IMPLIES(call->target > 1 && !gives_up, has_grant));
+    assert(RLOCK__IMPLIES(call->queue != NULL && call->step == RLOCK__PAUSING,
+                          rlock__queue_is_head(call)));
+    assert(call->number <= call->core->last_number);
+}
+
+static void check_call(const struct rlock__core *core, const struct rlock__call *call)
+{
+    bool lined_up = call->step == RLOCK__LINED_UP;
+
+    assert(call->core == core && call->link != NULL);
+    assert(call->step != RLOCK__NEW && call->step != RLOCK__COMPLETE);
+    assert(call->why == 0);
+    assert(RLOCK__IMPLIES(lined_up,
+                          call->hold != NULL && call->hold->busy && call->hold->turn != call));
+    assert(RLOCK__IMPLIES(call->hold != NULL && !lined_up, call->hold->turn == call));
+    assert(RLOCK__IMPLIES(call->channel != NULL, call->channel->waiters != NULL));
+    if (call->kind == RLOCK__ACQUIRE) {
+        check_acquire(call);
+    }
+}
+
+/* ---- Holds ---- */
+
+static void check_grant(const struct rlock__hold *hold)
+{
+    const struct rlock__grant *grant = hold->grant;
+    const struct rlock__link *route = rlock__route(hold->spec);
+    bool held = hold->state == RLOCK__HOLD_HELD;
+    const struct rlock__orphan *level;
+
+    assert(grant->hold == hold);
+    assert(grant->is_numbered == held);
+    assert(RLOCK__IMPLIES(held, rlock__hold_by_number(hold->spec->core, grant->number) == hold));
+    assert(RLOCK__IMPLIES(held && route->server == grant->link->server, route == grant->link));
+    assert(RLOCK__IMPLIES(held, grant->timer.set));
+    assert(RLOCK__IMPLIES(held,
+                          grant->valid_until <= grant->free_by)); /* the server's lease is longer */
+    assert(RLOCK__IMPLIES(held, grant->free_by <= hold->spec->core->leased_until));
+    assert(RLOCK__IMPLIES(grant->releasing || grant->release != NULL, hold->busy));
+    assert(
+        RLOCK__IMPLIES(grant->is_waiting, held && grant->timer.set && grant->batch_entry == NULL));
+    assert(RLOCK__IMPLIES(grant->batch_entry != NULL, *grant->batch_entry == grant));
+    DL_FOREACH2(grant->undone, level, undone_next)
+    {
+        assert(level->grant == grant && level->number == grant->number);
+    }
+}
+
+/* Levels: of its owner and of groups, given up and kept. */
+static void check_levels(const struct rlock__hold *hold)
+{
+    bool none = hold->state == RLOCK__HOLD_NONE, lost = hold->state == RLOCK__HOLD_LOST;
+
+    assert(none ? hold->count == 0 : hold->count > 0 || (lost && hold->busy));
+    assert(hold->members <= hold->count);
+    assert(hold->renewed_from <= hold->count - hold->members);
+    assert(hold->leaves.n + hold->owed.n <= hold->count);
+    assert(hold->leaves.members <= hold->leaves.n && hold->owed.members <= hold->owed.n);
+    assert(RLOCK__IMPLIES(lost, hold->owed.n == 0));
+}
+
+/* What its owner's thread reads without the mutex. */
+static void check_claim(const struct rlock__hold *hold)
+{
+    int64_t until = atomic_load(&hold->claim->valid_until);
+    uint32_t left = rlock__hold_left(hold), count = atomic_load(&hold->claim->count);
+    bool repeats = hold->turn != NULL || hold->lined > 0; /* an unlock that had no answer, maybe */
+
+    assert(repeats ? count <= left : count == left);
+    if (hold->state != RLOCK__HOLD_HELD || left == 0) {
+        assert(until == 0);
+    } else {
+        assert(until == hold->grant->valid_until ||
+               (until == 0 && (repeats || hold->grant->releasing)));
+    }
+}
+
+static void check_line(const struct rlock__hold *hold)
+{
+    const struct rlock__grant *grant = hold->grant;
+    const struct rlock__call *call;
+    uint32_t unlocks = 0;
+
+    assert(RLOCK__IMPLIES(hold->line != NULL || hold->turn != NULL, hold->busy));
+    assert(RLOCK__IMPLIES(hold->busy,
+                          hold->line != NULL || hold->turn != NULL ||
+                              (grant != NULL && (grant->releasing || grant->release != NULL))));
+    assert(RLOCK__IMPLIES(hold->turn != NULL, hold->turn->hold == hold));
+    DL_FOREACH(hold->line, call) {
+        assert(call->hold == hold && call->step == RLOCK__LINED_UP);
+        unlocks += call->kind == RLOCK__RELEASE;
+    }
+    assert(hold->lined == unlocks);
+}
+
+static void check_hold(const struct rlock__hold *hold)
+{
+    struct rlock__owner owner = {.id = hold->owner_id, .given = hold->given};
+    bool none = hold->state == RLOCK__HOLD_NONE;
+
+    assert(rlock__hold_find(hold->spec->core, hold->spec, owner) == hold);
+    assert(RLOCK__IMPLIES(none, hold->busy)); /* else nobody needs the row */
+    assert(RLOCK__IMPLIES(!none, hold->claim != NULL && hold->grant != NULL));
+    check_line(hold);
+    check_levels(hold);
+    if (hold->grant != NULL) {
+        check_grant(hold);
+    }
+    if (hold->claim != NULL) {
+        check_claim(hold);
+    }
+}
+
+/* ---- Orphans, links, servers ---- */
+
+static void check_orphan(const struct rlock__orphan *orphan)
+{
+    const struct rlock__hold *hold = rlock__hold_by_number(orphan->core, orphan->number);
+
+    assert(orphan->is_unsent + (orphan->request != NULL) + orphan->timer.set == 1); /* it goes on */
+    assert(orphan->copies.n <= RLOCK__COPIES_MAX);
+    assert(RLOCK__IMPLIES(orphan->call != NULL, orphan->call->orphan == orphan));
+    assert(RLOCK__IMPLIES(orphan->count == 0, hold == NULL)); /* nobody holds its number */
+    assert(RLOCK__IMPLIES(orphan->grant != NULL, orphan->grant->number == orphan->number));
+}
+
+static void check_pipeline(const struct rlock__pipeline *pipeline)
+{
+    const struct rlock__request *request;
+
+    assert(RLOCK__IMPLIES(!pipeline->up, pipeline->sent == NULL && pipeline->out.len == 0));
+    assert(pipeline->written <= pipeline->taken && pipeline->taken <= pipeline->appended);
+    assert(pipeline->fenced_below <= pipeline->gen + 1);
+    DL_FOREACH(pipeline->sent, request) {
+        assert(request->sent && request->gen == pipeline->gen && request->copies > 0);
+    }
+    DL_FOREACH(pipeline->waiting, request) {
+        assert(!request->sent);
+    }
+}
+
+static void check_link(const struct rlock__link *link)
+{
+    const struct rlock__orphan *orphan;
+    const struct rlock__ack *ack;
+
+    check_pipeline(&link->pipeline);
+    assert(rlock__renew_is_planned(link));
+    assert(link->overdue.set ? link->overdue.at == rlock__pipeline_overdue_at(&link->pipeline)
+                             : rlock__pipeline_overdue_at(&link->pipeline) == RLOCK__NEVER);
+    assert(link->unsent == NULL || !link->pipeline.up || link->releasing >= RLOCK__RELEASES);
+    assert(link->n_unfenced <= RLOCK__UNFENCED_MAX);
+    assert(link->n_granted >= 0);
+    DL_FOREACH(link->acks, ack) {
+        assert(ack->link == link && ack->is_open);
+    }
+    DL_FOREACH2(link->unsent, orphan, unsent_next)
+    {
+        assert(orphan->is_unsent && orphan->link == link);
+    }
+}
+
+/* ---- The whole ---- */
+
+/* What the links have counted. */
+struct sums {
+    int64_t granted;
+    uint64_t releasing;
+    unsigned connecting;
+};
+
+static struct sums check_servers(const struct rlock__core *core)
+{
+    const struct rlock__server *server;
+    struct sums sums = {0};
+
+    DL_FOREACH(core->servers, server) {
+        assert(server->core == core && server->sub.unsettled == NULL && !server->is_touched);
+        assert(server->n_routed <= server->n_links && server->n_links <= RLOCK__LINKS_MAX);
+        sums.connecting += server->sub.tries.connecting;
+        for (unsigned i = 0; i < server->n_links; i++) {
+            check_link(&server->links[i]);
+            sums.granted += server->links[i].n_granted;
+            sums.releasing += server->links[i].releasing;
+            sums.connecting += server->links[i].tries.connecting;
+        }
+    }
+    return sums;
+}
+
+/* Returns how many calls, holds and orphans there are. */
+static unsigned check_all(const struct rlock__core *core)
+{
+    struct sums sums = check_servers(core);
+    const struct rlock__orphan *orphan;
+    const struct rlock__hold *hold;
+    const struct rlock__call *call;
+    unsigned n = 0;
+
+    assert(core->ready == NULL);
+    assert(sums.connecting == core->n_connecting);
+    DL_FOREACH2(core->calls, call, all_next)
+    {
+        check_call(core, call);
+        n++;
+    }
+    DL_FOREACH(core->holds, hold) {
+        check_hold(hold);
+        sums.granted -= hold->grant != NULL && hold->grant->is_numbered;
+        n++;
+    }
+    DL_FOREACH(core->orphans, orphan) {
+        check_orphan(orphan);
+        sums.releasing -= orphan->request != NULL;
+        n++;
+    }
+    assert(sums.granted == 0 && sums.releasing == 0);
+    return n;
+}
+
+void rlock__core_check(struct rlock__core *core)
+{
+    if (core->unchecked > 0) {
+        core->unchecked--;
+    } else {
+        core->unchecked = check_all(core) / AT_ONCE;
+    }
+}
+
+#endif

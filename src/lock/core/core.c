@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The events: each changes state, then settles what the change made due. */
+#include "lock/core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/call/calls.h"
+#include "lock/common.h"
+#include "lock/core/finish.h"
+#include "lock/hold/hold.h"
+#include "lock/hold/orphan.h"
+#include "lock/hold/queue.h"
+#include "lock/hold/released.h"
+#include "lock/hold/renew.h"
+#include "lock/server/channel.h"
+#include "lock/server/route.h"
+#include "lock/server/stock.h"
+
+static void on_grant_due(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, timer, timer);
+
+    if (grant->releasing) {
+        rlock__release_due(grant->hold, now);
+    } else {
+        rlock__renew_due(grant, now);
+    }
+}
+
+void rlock__core_init(struct rlock__core *core)
+{
+    core->on_grant_due = on_grant_due;
+    if (core->random == 0) {
+        core->random = 1; /* xorshift's one fixed point */
+    }
+    if (core->slice == 0) {
+        core->slice = RLOCK__SLICE;
+    }
+}
+
+void rlock__core_add_server(struct rlock__core *core, struct rlock__server *server,
+                            unsigned n_routed, unsigned n_acks)
+{
+    rlock__server_init(server, core, n_routed, n_acks);
+    DL_APPEND(core->servers, server);
+}
+
+void rlock__core_trim(struct rlock__core *core)
+{
+    rlock__holds_trim(core);
+    rlock__queues_trim(core);
+    rlock__orphans_trim(core);
+    rlock__pool_fini(&core->requests);
+}
+
+void rlock__core_fini(struct rlock__core *core)
+{
+    struct rlock__server *server, *server_after;
+    struct rlock__loss *loss, *loss_after;
+    struct rlock__note *note, *note_after;
+
+    rlock__released_fini(core);
+    rlock__orphans_fini(core);
+    rlock__holds_fini(core);
+    rlock__queues_fini(core);
+    DL_FOREACH_SAFE(core->servers, server, server_after) {
+        rlock__channels_fini(server);
+        rlock__server_fini(server);
+    }
+    rlock__core_trim(core);
+    rlock__buf_fini(&core->scratch);
+    DL_FOREACH_SAFE(core->lost, loss, loss_after) {
+        (void)rlock__loss_free(loss);
+    }
+    DL_FOREACH_SAFE(core->notes, note, note_after) {
+        free(note);
+    }
+    core->lost = NULL;
+    core->notes = NULL;
+}
+
+/* ---- Calls, by their kinds ---- */
+
+static const struct kind {
+    void (*begin)(struct rlock__call *call, int64_t now);
+    void (*timer)(struct rlock__call *call, int64_t now); /* NULL: it has none */
+    /* it completes now, or after a grace */
+    void (*give_up)(struct rlock__call *call, int code, int64_t now);
+} kinds[] = {
+    [RLOCK__ACQUIRE] = {rlock__acquire_begin, rlock__acquire_timer, rlock__acquire_give_up},
+    [RLOCK__RELEASE] = {rlock__release_begin, rlock__release_timer, rlock__release_give_up},
+    [RLOCK__COMMAND] = {rlock__command_begin, rlock__command_timer, rlock__command_give_up},
+    [RLOCK__LISTEN] = {rlock__listen_begin, NULL, rlock__listen_give_up},
+};
+
+static void on_call_timer(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__call *call = RLOCK__OF(struct rlock__call, timer, timer);
+
+    kinds[call->kind].timer(call, now);
+}
+
+static void give_up(struct rlock__call *call, int code, int64_t now)
+{
+    kinds[call->kind].give_up(call, code, now);
+}
+
+/* ---- What several events do ---- */
+
+static void touch_all(struct rlock__core *core)
+{
+    struct rlock__server *server;
+
+    DL_FOREACH(core->servers, server) {
+        rlock__server_touch(server);
+    }
+}
+
+/* Nobody waits for a link that will not come, whether or not a copy may have run; some whose copies
+ * certainly did not run wait for none. */
+static void fail_waiting(struct rlock__link *link, int64_t now)
+{
+    struct rlock__call *call, *after;
+
+    DL_FOREACH_SAFE2(link->server->core->calls, call, after, all_next)
+    {
+        bool looks = call->kind == RLOCK__ACQUIRE && call->look != NULL;
+        const struct rlock__request *request = looks ? call->look : call->request;
+
+        if (call->step == RLOCK__ASKING && call->kind != RLOCK__RELEASE && request != NULL &&
+            request->link == link && !request->sent &&
+            (link->final || (call->prompt && request->copies == 0))) {
+            give_up(call, link->code, now);
+        }
+    }
+}
+
+/* Another server may have a key now: it is asked for what the one before it may have lost. */
+static void look_again(struct rlock__core *core, int64_t now)
+{
+    rlock__released_again(core, now);
+    core->sweep = core->holds;
+    rlock__work(core, now);
+}
+
+/* ---- Of one server ---- */
+
+static void finish(struct rlock__server *server, int64_t now)
+{
+    rlock__server_touch(server);
+    rlock__finish_event(server->core, now);
+}
+
+void rlock__core_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,
+                       int64_t now)
+{
+    struct rlock__core *core = server->core;
+
+    if (rlock__server_found(server, run_id, uptime_s, now)) {
+        rlock__server_changed(server, now);
+        look_again(core, now);
+    }
+    finish(server, now);
+}
+
+uint64_t rlock__core_link_up(struct rlock__link *link, uint64_t client_id, bool fenced, int64_t now)
+{
+    struct rlock__core *core = link->server->core;
+
+    rlock__link_up(link, ++core->last_gen, client_id, fenced, now);
+    rlock__needs_begin(core, now);
+    finish(link->server, now);
+    return core->last_gen;
+}
+
+void rlock__core_link_down(struct rlock__link *link, uint64_t gen, int code, bool final,
+                           const char *text, int64_t now)
+{
+    if (rlock__link_down(link, gen, code, final, text, now)) {
+        fail_waiting(link, now);
+        finish(link->server, now);
+    }
+}
+
+void rlock__core_reply(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,
+                       int64_t now)
+{
+    rlock__link_heard(link, gen, reply, now);
+    finish(link->server, now);
+}
+
+void rlock__core_garbled(struct rlock__link *link, uint64_t gen, int64_t now)
+{
+    rlock__pipeline_garbled(&link->pipeline, gen, now);
+    finish(link->server, now);
+}
+
+void rlock__core_sub_up(struct rlock__server *server, int64_t now)
+{
+    rlock__subscriber_up(server, now);
+    finish(server, now);
+}
+
+void rlock__core_sub_down(struct rlock__server *server, int64_t now)
+{
+    rlock__subscriber_down(server, now);
+    finish(server, now);
+}
+
+void rlock__core_sub_reply(struct rlock__server *server, const struct rlock__reply *reply,
+                           int64_t now)
+{
+    rlock__subscriber_heard(server, reply, now);
+    finish(server, now);
+}
+
+void rlock__core_replaced(struct rlock__server *server, int64_t now)
+{
+    for (unsigned i = 0; i < server->n_links; i++) {
+        server->links[i].replaced = true;
+        rlock__pipeline_replaced(&server->links[i].pipeline, now);
+    }
+    finish(server, now);
+}
+
+/* ---- Of all ---- */
+
+void rlock__core_rerouted(struct rlock__core *core, int64_t now)
+{
+    rlock__reroute(core, now);
+    look_again(core, now);
+    touch_all(core);
+    rlock__finish_event(core, now);
+}
+
+void rlock__core_tick(struct rlock__core *core, int64_t now)
+{
+    (void)rlock__timers_fire(&core->timers, now, SIZE_MAX);
+    rlock__work(core, now);
+    rlock__finish_event(core, now);
+}
+
+int64_t rlock__core_next(const struct rlock__core *core)
+{
+    int64_t due = rlock__min(rlock__timers_next(&core->crowd), rlock__renew_next(core));
+    int64_t crowd = core->sweep != NULL ? 0 : due;
+
+    return rlock__min(rlock__timers_next(&core->timers), rlock__max(crowd, core->resume_at));
+}
+
+void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
+{
+    call->core = core;
+    call->link = rlock__route(call->spec);
+    call->step = RLOCK__NEW;
+    call->timer.fire = on_call_timer;
+    DL_APPEND2(core->calls, call, all_prev, all_next);
+    if (core->closed) {
+        rlock__call_complete(call, RLOCK_ECLOSED, "the client is closed");
+    } else {
+        kinds[call->kind].begin(call, now);
+    }
+    if (call->link->final && !call->link->pipeline.up) {
+        fail_waiting(call->link, now);
+    }
+    rlock__finish_event(core, now);
+}
+
+void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int code, int64_t now)
+{
+    if (call->step != RLOCK__COMPLETE) {
+        give_up(call, code, now);
+    }
+    rlock__finish_event(core, now);
+}
+
+void rlock__core_cancel_call(struct rlock__core *core, struct rlock__call *call, int64_t now)
+{
+    if (call->kind == RLOCK__ACQUIRE) {
+        rlock__acquire_cancel(call, now);
+    }
+    rlock__finish_event(core, now);
+}
+
+/* From the last call on: else one would become the head of its wait queue, and ask, only to be
+ * cancelled next. */
+void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t now)
+{
+    struct rlock__call *call = core->calls != NULL ? core->calls->all_prev : NULL;
+
+    while (call != NULL) {
+        struct rlock__call *before = call == core->calls ? NULL : call->all_prev;
+
+        if (call->kind == RLOCK__ACQUIRE && call->cancel == cancel) {
+            rlock__acquire_cancel(call, now);
+        }
+        if (before != NULL && before->step == RLOCK__COMPLETE) { /* by that: start anew */
+            before = core->calls != NULL ? core->calls->all_prev : NULL;
+        }
+        call = before;
+    }
+    rlock__finish_event(core, now);
+}
+
+void rlock__core_thread_exit(struct rlock__core *core, const struct rlock__spec *spec,
+                             uint64_t thread, int64_t now)
+{
+    struct rlock__hold *hold = rlock__hold_find(core, spec, (struct rlock__owner){.id = thread});
+
+    if (hold != NULL) {
+        rlock__hold_lose(hold, RLOCK_LOST_THREAD_EXITED, now);
+        if (!hold->busy) {
+            rlock__hold_free(hold);
+        }
+    }
+    rlock__finish_event(core, now);
+}
+
+void rlock__core_forced(struct rlock__core *core, uint64_t number, int64_t now)
+{
+    struct rlock__hold *hold = rlock__hold_by_number(core, number);
+
+    if (hold != NULL) {
+        rlock__hold_lose(hold, RLOCK_LOST_FORCED, now);
+    }
+    rlock__finish_event(core, now);
+}
+
+void rlock__core_close(struct rlock__core *core, int64_t now)
+{
+    core->closed = true;
+    rlock__stocks_close(core);
+    while (core->calls != NULL) {
+        give_up(core->calls, RLOCK_ECLOSED, now);
+    }
+    rlock__queues_close(core);
+    core->sweep = core->holds;
+    core->resume_at = 0;
+    rlock__work(core, now);
+    touch_all(core);
+    rlock__finish_event(core, now);
+    rlock__log_left_out(core);
+}
+
+void rlock__core_abandon(struct rlock__core *core)
+{
+    core->closed = true;
+    while (core->calls != NULL) {
+        give_up(core->calls, RLOCK_ECLOSED, 0);
+    }
+    core->done = NULL;
+}
+
+/* Logs the orphans that could not be released. */
+static void note_orphans(struct rlock__core *core, int64_t now)
+{
+    const struct rlock__orphan *orphan;
+    int64_t free_by = now;
+    size_t n = 0;
+    char name[96];
+
+    DL_FOREACH(core->orphans, orphan) {
+        free_by = rlock__max(free_by, orphan->free_by);
+        n++;
+    }
+    if (n == 1) {
+        rlock__note(core, RLOCK_LOG_WARNING, "lock %s: not released, free in %lld ms (server %s)",
+                    rlock__spec_text(core->orphans->spec, name),
+                    (long long)rlock__ms_up(free_by - now), core->address);
+    } else if (n > 1) {
+        rlock__note(core, RLOCK_LOG_WARNING,
+                    "%zu locks: not released, the last is free in %lld ms (server %s)", n,
+                    (long long)rlock__ms_up(free_by - now), core->address);
+    }
+}
+
+void rlock__core_note_rest(struct rlock__core *core, int64_t now)
+{
+    (void)rlock__holds_sweep(core, SIZE_MAX, now);
+    note_orphans(core, now);
+}
+
+bool rlock__core_is_settled(const struct rlock__core *core)
+{
+    return core->orphans == NULL && core->holds == NULL;
+}

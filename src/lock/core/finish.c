@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How an event ends: ready calls go on, and the core sends the commands that have become due. */
+#include <utlist.h>
+
+#include "lock/call/calls.h"
+#include "lock/call/pass.h"
+#include "lock/common.h"
+#include "lock/core/check.h"
+#include "lock/core/finish.h"
+#include "lock/hold/hold.h"
+#include "lock/hold/orphan.h"
+#include "lock/hold/queue.h"
+#include "lock/hold/renew.h"
+#include "lock/server/channel.h"
+
+void rlock__work(struct rlock__core *core, int64_t now)
+{
+    size_t left = core->slice;
+
+    if (now < core->resume_at) {
+        return;
+    }
+    left -= rlock__holds_sweep(core, left, now);
+    left -= rlock__timers_fire(&core->crowd, now, left);
+    left -= rlock__renewals_expire(core, left, now);
+    core->resume_at = left > 0 ? 0 : core->closed ? now : now + RLOCK__REST_US;
+}
+
+/* The call goes on, for one of the reasons why it is ready. */
+static void go_on(struct rlock__call *call, unsigned why, int64_t now)
+{
+    if ((why & RLOCK__HEARD) != 0) {
+        if (rlock__queue_heard(call, now)) {
+            rlock__pass_doubt(call->core, call->spec, now);
+        }
+    } else if ((why & RLOCK__SETTLED) != 0) {
+        rlock__acquire_settled(call, now);
+    } else if ((why & RLOCK__TURN) != 0) {
+        rlock__hold_turn(call);
+        if (call->kind == RLOCK__ACQUIRE) {
+            rlock__acquire_turn(call, now);
+        } else {
+            rlock__release_turn(call, now);
+        }
+    } else if ((why & RLOCK__HEAD) != 0) {
+        rlock__acquire_head(call, now);
+    } else if (call->kind == RLOCK__LISTEN) {
+        call->finish(call);
+    } else if ((why & RLOCK__DEAF) != 0) {
+        rlock__acquire_deaf(call, now);
+    } else {
+        rlock__acquire_wake(call, now);
+    }
+}
+
+/* Lets the ready calls go on, and the calls that they make ready. */
+static void drain(struct rlock__core *core, int64_t now)
+{
+    while (core->ready != NULL) {
+        struct rlock__call *call = core->ready;
+        unsigned first = call->why & -call->why;
+
+        rlock__unready(call, first);
+        go_on(call, first, now);
+    }
+}
+
+/* Sends the commands that have become due on the server's links. What cannot be sent may end a
+ * call, which leaves its channel then: so the channels come last. */
+static void flush_server(struct rlock__server *server, int64_t now)
+{
+    for (unsigned i = 0; i < server->n_links; i++) { /* those for acks are the last */
+        rlock__orphans_flush(&server->links[i], now);
+        rlock__renew_flush(&server->links[i], now);
+        rlock__acks_flush(&server->links[i], now);
+    }
+    rlock__channels_settle(server);
+}
+
+/* The driver is to look at it. */
+static void note_changed(struct rlock__server *server)
+{
+    if (!server->is_changed) {
+        server->is_changed = true;
+        LL_PREPEND2(server->core->changed, server, changed_next);
+    }
+}
+
+void rlock__finish_event(struct rlock__core *core, int64_t now)
+{
+    drain(core, now);
+    while (core->touched != NULL) {
+        struct rlock__server *server = core->touched;
+
+        flush_server(server, now);
+        LL_DELETE2(core->touched, server, touched_next);
+        server->is_touched = false;
+        for (unsigned i = 0; i < server->n_links; i++) {
+            rlock__link_settle(&server->links[i], now);
+            rlock__renew_plan(&server->links[i]);
+        }
+        note_changed(server);
+    }
+    rlock__core_check(core);
+}

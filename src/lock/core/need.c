@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which servers of a cluster are needed. One that nothing here has needed for a while is let go:
+ * its connections are closed, and made again when something is to be sent to it.
+ *
+ * A server is kept for what may be asked of it at any time: holds, waiters, numbers that are to be
+ * released, and connections that broke and are still to be killed. Nothing of ours can run on a
+ * connection on which all was answered, so one that is closed here need not be killed later.
+ */
+#include <utlist.h>
+
+#include "lock/core/finish.h"
+#include "lock/hold/orphan.h"
+#include "lock/server/route.h"
+
+/* Whether closing its connection would lose anything, or cut something short. */
+static bool is_in_use(const struct rlock__link *link)
+{
+    const struct rlock__pipeline *pipeline = &link->pipeline;
+
+    return pipeline->sent != NULL || pipeline->waiting != NULL || pipeline->out.len != 0 ||
+           pipeline->close || link->tries.connecting || link->n_unfenced != 0 ||
+           link->unfenceable || link->unsent != NULL || link->acks != NULL;
+}
+
+static bool is_needed(const struct rlock__server *server, int64_t now)
+{
+    bool is = server->channels != NULL || server->gathered != NULL ||
+              now < server->used_at + server->core->unused_us;
+
+    for (unsigned i = 0; i < server->n_links; i++) {
+        is = is || is_in_use(&server->links[i]);
+    }
+    return is;
+}
+
+static void let_go(struct rlock__server *server, int64_t now)
+{
+    server->is_let_go = true;
+    rlock__server_touch(server);
+    for (unsigned i = 0; i < server->n_links; i++) {
+        struct rlock__link *link = &server->links[i];
+
+        rlock__timer_unset(&server->core->timers, &link->idle);
+        link->code = 0; /* as before anybody tried */
+        link->final = false;
+        link->is_let_go = link->pipeline.up;
+        rlock__pipeline_break(&link->pipeline, "nothing needs it", now);
+    }
+}
+
+/* Notes the servers of holds, orphans and calls. False: there are more than one event may look at;
+ * so many need their servers. */
+static bool note_needs(struct rlock__core *core, int64_t now)
+{
+    struct rlock__hold *hold;
+    struct rlock__orphan *orphan;
+    struct rlock__call *call;
+    unsigned n = 0;
+
+    DL_FOREACH(core->holds, hold) {
+        if (++n > RLOCK__SLICE) {
+            return false;
+        }
+        rlock__server_need(rlock__route(hold->spec)->server, now);
+    }
+    DL_FOREACH(core->orphans, orphan) {
+        if (++n > RLOCK__SLICE) {
+            return false;
+        }
+        rlock__server_need(rlock__route(orphan->spec)->server, now);
+        for (unsigned i = 0; i < orphan->copies.n; i++) {
+            rlock__server_need(orphan->copies.open[i].link->server, now);
+        }
+    }
+    DL_FOREACH2(core->calls, call, all_next)
+    {
+        if (++n > RLOCK__SLICE) {
+            return false;
+        }
+        rlock__server_need(rlock__route(call->spec)->server, now);
+    }
+    return true;
+}
+
+static void on_look(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__core *core = RLOCK__OF(struct rlock__core, needs, timer);
+    struct rlock__server *server;
+
+    rlock__timer_set(&core->timers, timer, now + core->unused_us / 4);
+    if (!note_needs(core, now)) {
+        return;
+    }
+    DL_FOREACH(core->servers, server) {
+        bool was_used = server->used_at != 0; /* else there is nothing to let go */
+
+        if (was_used && !server->is_let_go && !is_needed(server, now)) {
+            let_go(server, now);
+        }
+    }
+}
+
+void rlock__needs_begin(struct rlock__core *core, int64_t now)
+{
+    if (core->slot != NULL && !core->needs.set) {
+        core->needs.fire = on_look;
+        core->unused_us = core->unused_us != 0 ? core->unused_us : RLOCK__UNUSED_US;
+        rlock__timer_set(&core->timers, &core->needs, now + core->unused_us / 4);
+    }
+}

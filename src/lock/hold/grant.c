@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A grant: over which link it is kept, how long it is valid, and what comes next for it. */
+#include <assert.h>
+#include <utlist.h>
+
+#include "lock/hold/hold.h"
+#include "lock/hold/orphan.h"
+#include "lock/server/route.h"
+
+struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
+{
+    struct rlock__link *link = rlock__route(grant->hold->spec);
+
+    if (link != grant->link) {
+        if (grant->is_waiting) {
+            rlock__grant_wait(grant, false);
+            rlock__timer_set(&link->server->core->crowd, &grant->timer, grant->valid_until);
+        }
+        grant->failed_over |= grant->link->replaced;
+        grant->link->n_granted -= grant->is_numbered;
+        link->n_granted += grant->is_numbered;
+        grant->link = link;
+        grant->life = link->server->life;
+    }
+    return link;
+}
+
+void rlock__grant_verify(struct rlock__grant *grant, int64_t now)
+{
+    assert(grant->hold->state == RLOCK__HOLD_HELD);
+    rlock__grant_route(grant)->rests_until = now;
+    rlock__server_touch(grant->link->server);
+    grant->verifies = true;
+    grant->due = now;
+    rlock__grant_plan(grant);
+}
+
+void rlock__grant_seen(struct rlock__grant *grant)
+{
+    grant->verifies = grant->failed_over = false;
+    if (!grant->is_guarded) { /* that one is lost with its server's life, seen or not */
+        grant->life = grant->link->server->life;
+    }
+}
+
+bool rlock__grant_moved(const struct rlock__grant *grant)
+{
+    return grant->failed_over || grant->life != grant->link->server->life;
+}
+
+static struct rlock__timers *timers_of(const struct rlock__grant *grant)
+{
+    return grant->is_waiting ? &grant->link->due : &grant->link->server->core->crowd;
+}
+
+void rlock__grant_wait(struct rlock__grant *grant, bool waits)
+{
+    if (grant->is_waiting != waits) {
+        rlock__server_touch(grant->link->server);
+        rlock__timer_unset(timers_of(grant), &grant->timer);
+        grant->is_waiting = waits;
+    }
+}
+
+void rlock__grant_unset(struct rlock__grant *grant)
+{
+    if (grant->is_waiting) {
+        rlock__server_touch(grant->link->server);
+    }
+    rlock__timer_unset(timers_of(grant), &grant->timer);
+    grant->is_waiting = false;
+}
+
+void rlock__grant_plan(struct rlock__grant *grant)
+{
+    const struct rlock__hold *hold = grant->hold;
+    bool held = hold->state == RLOCK__HOLD_HELD;
+    bool renewed = held && !grant->releasing && (grant->verifies || rlock__hold_is_renewed(hold));
+    int64_t at = held ? grant->valid_until : RLOCK__NEVER;
+
+    assert(hold->grant == grant);
+    if (!renewed) {
+        rlock__grant_wait(grant, false);
+    }
+    if (grant->releasing) { /* without an answer; one that is refused is tried again */
+        bool waits = grant->release == NULL && hold->turn == NULL;
+
+        at = waits ? rlock__min(grant->due, grant->free_by) : grant->free_by;
+    } else if (renewed && grant->batch_entry == NULL && !grant->is_waiting) {
+        at = rlock__min(at, grant->due);
+    }
+    if (!grant->timer.set || grant->timer.at != at) {
+        if (grant->is_waiting) {
+            rlock__server_touch(grant->link->server);
+        }
+        rlock__timer_set(timers_of(grant), &grant->timer, at);
+    }
+}
+
+void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now)
+{
+    int64_t until = rlock__valid_until(grant->hold->spec->core, t0, lease_us);
+
+    assert(grant->hold->state == RLOCK__HOLD_HELD && t0 <= now);
+    grant->valid_until = rlock__max(grant->valid_until, until);
+    grant->leased_at = rlock__max(grant->leased_at, t0);
+    rlock__grant_may_last(grant, rlock__free_by(now, lease_us));
+    atomic_store(&grant->hold->claim->valid_until,
+                 rlock__hold_left(grant->hold) != 0 ? grant->valid_until : 0);
+}
+
+void rlock__grant_extended(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now)
+{
+    assert(grant->extends); /* the command asked for a lease */
+    if (rlock__acks_needed(grant->link->server) == 0) {
+        rlock__grant_set_valid(grant, t0, lease_us, now);
+    } else {
+        rlock__grant_may_last(grant, rlock__free_by(now, lease_us));
+    }
+}
+
+void rlock__grant_may_last(struct rlock__grant *grant, int64_t free_by)
+{
+    struct rlock__core *core = grant->hold->spec->core;
+
+    grant->free_by = rlock__max(grant->free_by, free_by);
+    core->leased_until = rlock__max(core->leased_until, free_by);
+}
+
+void rlock__grant_mind_renewal(struct rlock__grant *grant, int64_t now)
+{
+    if (grant->batch_entry != NULL) {
+        rlock__grant_may_last(grant,
+                              rlock__free_by(now, grant->hold->spec->core->renewed_lease_us));
+    }
+}
+
+void rlock__grant_mind_levels(struct rlock__grant *grant, int64_t now)
+{
+    const struct rlock__orphan *level;
+
+    DL_FOREACH2(grant != NULL ? grant->undone : NULL, level, undone_next)
+    {
+        rlock__grant_may_last(grant, rlock__free_by(now, level->lease_us));
+    }
+}
+
+int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int64_t at)
+{
+    int64_t end = rlock__max(grant->held_until, grant->valid_until);
+
+    return rlock__min(lease_us, rlock__max(end - at, RLOCK__MS));
+}
+
+int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
+{
+    int64_t lease = call->lease_us != 0 ? call->lease_us : call->core->renewed_lease_us;
+    int64_t most = call->spec->tuning->max_hold_us;
+
+    if (call->target > 1) {
+        return rlock__grant_cut(call->hold->grant, lease, at);
+    }
+    return most != 0 ? rlock__min(lease, most) : lease;
+}
+
+/* On a grid of a twentieth of the period, so that neighbours share a batch from then on. */
+void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us)
+{
+    int64_t grid = rlock__max(grant->hold->spec->core->renewed_lease_us / 60, RLOCK__MS);
+    int64_t due = t0 + lease_us / 3;
+
+    grant->due = rlock__max(due - due % grid, t0 + lease_us / 6);
+}
+
+void rlock__grant_doubt(struct rlock__grant *grant, struct rlock__call *call)
+{
+    if (call != NULL && call->member) {
+        (void)rlock__doubt_close(grant->doubt);
+        grant->doubt = rlock__doubt_open(&call->doubt, grant->free_by);
+    }
+}

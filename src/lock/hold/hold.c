@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A hold: one owner on one lock. Its states:
+ *   NONE  only calls of this owner are here; it goes with the last of them
+ *   HELD  the server granted it, and it is within its validity as far as anybody has looked
+ *   LOST  it ended before its unlock; nothing brings it back; it waits for as many unlocks as it
+ *         had levels
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/common.h"
+#include "lock/hold/hold.h"
+#include "lock/hold/orphan.h"
+#include "lock/hold/queue.h"
+#include "lock/hold/released.h"
+#include "lock/server/route.h"
+
+void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state)
+{
+    static const bool follows[3][3] = {
+        [RLOCK__HOLD_NONE] = {[RLOCK__HOLD_HELD] = true},
+        [RLOCK__HOLD_HELD] = {[RLOCK__HOLD_LOST] = true, [RLOCK__HOLD_NONE] = true},
+        [RLOCK__HOLD_LOST] = {[RLOCK__HOLD_NONE] = true},
+    };
+
+    bool may = follows[hold->state][state];
+
+    assert(may);
+    (void)may;
+    hold->state = state;
+}
+
+void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
+                         int64_t lease_us, int64_t now)
+{
+    struct rlock__grant *grant = hold->grant;
+    int64_t most = call->spec->tuning->max_hold_us;
+
+    assert(call->hold == hold && grant != NULL && t0 <= now);
+    if (hold->state == RLOCK__HOLD_NONE) {
+        rlock__hold_state(hold, RLOCK__HOLD_HELD);
+        grant->link = call->link;
+        grant->life = call->link->server->life;
+        rlock__grant_number(grant, call->number);
+        grant->token = call->token;
+        grant->granted_at = now;
+        grant->held_until = most != 0 ? rlock__later(t0, most) : RLOCK__NEVER;
+    }
+    if (call->lost != NULL) {
+        struct rlock__copies lost = rlock__copies_kept(grant->lost);
+
+        rlock__copies_join(&lost, call->lost);
+        rlock__copies_keep(&grant->lost, &lost);
+    }
+    grant->lease_us = rlock__max(grant->lease_us, lease_us);
+    grant->is_guarded |= call->min_uptime_us != 0;
+    rlock__hold_add_level(hold, call, t0, lease_us);
+    rlock__grant_set_valid(grant, t0, lease_us, now);
+    rlock__grant_plan(grant);
+}
+
+void rlock__hold_over(struct rlock__hold *hold)
+{
+    assert(hold->claim != NULL);
+    rlock__hold_state(hold, RLOCK__HOLD_NONE);
+    hold->leaves = hold->owed = (struct rlock__levels){0};
+    rlock__hold_set_count(hold, 0);
+    hold->members = hold->renewed_from = hold->renewals = hold->kept = 0;
+    atomic_store(&hold->claim->valid_until, 0);
+    if (hold->grant != NULL) {
+        rlock__grant_clear(hold->grant);
+    }
+}
+
+/* The hold was unlocked, and a late copy of its acquire may take it again. What was in doubt about
+ * the unlock is in doubt about that. */
+static void give_back_late(struct rlock__hold *hold, struct rlock__copies lost, int64_t now)
+{
+    struct rlock__grant *grant = hold->grant;
+    struct rlock__orphan *orphan =
+        rlock__orphan_new(hold, grant->number, 0, lost, now + grant->lease_us, NULL, now);
+
+    if (hold->turn != NULL) {
+        rlock__orphan_doubt(orphan, hold->turn);
+    } else if (orphan != NULL) {
+        orphan->doubt = grant->doubt;
+        grant->doubt = NULL;
+    }
+}
+
+void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now)
+{
+    const struct rlock__grant *grant = hold->grant;
+    struct rlock__copies lost = rlock__copies_kept(grant->lost);
+
+    assert(hold->state != RLOCK__HOLD_NONE);
+    if (rlock__copies_may_run(&lost)) { /* and would find the lock free */
+        give_back_late(hold, lost, now);
+    }
+    if (answer != NULL) {
+        rlock__released(grant->link, hold->spec, grant->number, lost.replaced, now);
+    }
+    rlock__hold_over(hold);
+    if (answer == NULL || !answer->shared) {
+        rlock__queue_released(hold->spec->core, hold->spec, answer != NULL ? answer->receivers : 0,
+                              now);
+    }
+}
+
+/* To its owner; unless that has given up all of it. */
+static void report(struct rlock__hold *hold, enum rlock_reason reason)
+{
+    struct rlock__core *core = hold->spec->core;
+    struct rlock__loss *loss = hold->grant->loss;
+    char name[96];
+
+    if (rlock__hold_left(hold) == 0) {
+        return;
+    }
+    rlock__note(core, RLOCK_LOG_WARNING, "lock %s: lost: %s (server %s)",
+                rlock__spec_text(hold->spec, name), rlock_reason_text(reason),
+                hold->grant->link->server->address);
+    if (loss != NULL) {
+        *loss = (struct rlock__loss){.spec = rlock__spec_ref(hold->spec),
+                                     .owner_id = hold->owner_id,
+                                     .given = hold->given,
+                                     .own = hold->count - hold->members,
+                                     .reason = reason};
+        DL_APPEND(core->lost, loss);
+        hold->grant->loss = NULL;
+    }
+}
+
+/* Whether the server may know a hold that was lost so. */
+static bool may_be_there(enum rlock_reason reason)
+{
+    return reason == RLOCK_LOST_EXPIRED || reason == RLOCK_LOST_CLOSED ||
+           reason == RLOCK_LOST_RESTARTED || reason == RLOCK_LOST_NOT_REPLICATED;
+}
+
+void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now)
+{
+    struct rlock__grant *grant = hold->grant;
+    struct rlock__copies copies;
+    bool may_run;
+
+    if (hold->state != RLOCK__HOLD_HELD) {
+        return;
+    }
+    assert(grant != NULL);
+    copies = rlock__copies_kept(grant->lost);
+    may_run = rlock__copies_may_run(&copies);
+    rlock__copies_add_sent(&copies, grant->link, grant->link->pipeline.gen);
+    rlock__hold_state(hold, RLOCK__HOLD_LOST);
+    rlock__grant_unnumber(grant);
+    hold->reason = reason;
+    rlock__hold_drop_owed(hold);
+    grant->valid_until = 0;
+    atomic_store(&hold->claim->valid_until, 0);
+    report(hold, reason);
+    if (reason != RLOCK_LOST_THREAD_EXITED && (may_be_there(reason) || may_run)) {
+        /* The server has it still, or again when a late copy runs: give it back. That of a thread
+         * that ended protects what it left until its lease ends. */
+        rlock__orphan_of_lost(hold, copies, now);
+    }
+    rlock__grant_plan(grant);
+    rlock__queue_released(hold->spec->core, hold->spec, 0, now);
+}
+
+void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now)
+{
+    const struct rlock__grant *grant = hold->grant;
+    enum rlock_reason reason = taken ? RLOCK_LOST_TAKEN : RLOCK_LOST_DELETED;
+
+    assert(grant != NULL);
+    if (now >= grant->valid_until) { /* it had ended before the answer came */
+        reason = RLOCK_LOST_EXPIRED;
+    } else if (grant->leased_at < grant->link->server->stepped_at) {
+        /* the clock was set forward since then, so the lease ended early */
+        reason = RLOCK_LOST_CLOCK_STEPPED;
+    } else if (grant->failed_over) { /* the promoted replica never had it */
+        reason = RLOCK_LOST_NOT_REPLICATED;
+    }
+    rlock__hold_lose(hold, reason, now);
+}
+
+static void sweep(struct rlock__hold *hold, int64_t now)
+{
+    const struct rlock__grant *grant = hold->grant;
+    bool closed = hold->spec->core->closed;
+
+    if (closed && grant != NULL && !grant->releasing) {
+        rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);
+    }
+    if (closed && !hold->busy) {
+        rlock__hold_free(hold);
+    } else if (grant == NULL) {
+        return;
+    } else if (grant->is_guarded && grant->life != grant->link->server->life) {
+        rlock__hold_lose(hold, RLOCK_LOST_RESTARTED, now);
+    } else if (hold->state == RLOCK__HOLD_HELD &&
+               (grant->link != rlock__route(hold->spec) || rlock__grant_moved(grant))) {
+        rlock__grant_verify(hold->grant, now);
+    }
+}
+
+size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now)
+{
+    size_t n = 0;
+
+    while (core->sweep != NULL && n < most) {
+        struct rlock__hold *hold = core->sweep;
+
+        core->sweep = hold->next;
+        sweep(hold, now);
+        n++;
+    }
+    return n;
+}
+
+void rlock__core_seal(struct rlock__core *core, const struct rlock__spec *spec,
+                      struct rlock__owner owner)
+{
+    struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
+
+    if (hold != NULL && hold->kept > 0) {
+        hold->kept--;
+        rlock__grant_plan(hold->grant);
+    }
+}
+
+void rlock__core_end_renewal(struct rlock__core *core, const struct rlock__spec *spec,
+                             struct rlock__owner owner)
+{
+    struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
+
+    if (hold != NULL && hold->renewals > 0) {
+        hold->renewals--;
+        rlock__grant_plan(hold->grant);
+    }
+}
+
+void rlock__core_renew(struct rlock__core *core, const struct rlock__spec *spec,
+                       struct rlock__owner owner)
+{
+    struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
+
+    if (hold != NULL && hold->state == RLOCK__HOLD_HELD) {
+        hold->renewals++;
+        rlock__grant_due(hold->grant, hold->grant->leased_at, hold->grant->lease_us);
+        rlock__grant_plan(hold->grant);
+    }
+}
+
+int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__spec *spec,
+                                struct rlock__owner owner, uint32_t *ret_count)
+{
+    struct rlock__hold *hold = core->closed ? NULL : rlock__hold_find(core, spec, owner);
+
+    *ret_count = hold != NULL ? rlock__hold_left(hold) : 0;
+    return hold != NULL && hold->claim != NULL ? atomic_load(&hold->claim->valid_until) : 0;
+}

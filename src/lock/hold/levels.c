@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The levels of a hold: its owner's own, and those of groups; which of them are renewed, and which
+ * of them unlocks have given up. The levels of groups end in any order, so each group answers for
+ * its own. The owner's own levels end with the last one first.
+ */
+#include <assert.h>
+
+#include "lock/hold/hold.h"
+
+void rlock__levels_add(struct rlock__levels *levels, const struct rlock__levels *more)
+{
+    levels->n += more->n;
+    levels->members += more->members;
+    levels->renewals += more->renewals;
+    levels->kept += more->kept;
+}
+
+/* All that unlocks give up: by a release that has the turn, or by one that had none. */
+static struct rlock__levels given_up(const struct rlock__hold *hold)
+{
+    struct rlock__levels all = hold->leaves;
+
+    rlock__levels_add(&all, &hold->owed);
+    return all;
+}
+
+struct rlock__levels rlock__levels_of(const struct rlock__call *call)
+{
+    return (struct rlock__levels){
+        .n = 1, .members = call->member, .renewals = call->renewed, .kept = call->kept};
+}
+
+/* Whether it is renewed for the levels that unlocks leave. */
+static bool is_renewed_for_the_rest(const struct rlock__hold *hold)
+{
+    struct rlock__levels gone = given_up(hold);
+    int64_t own = (int64_t)hold->count - hold->members - (gone.n - gone.members);
+    bool ends = gone.n + hold->lined >= hold->count && gone.n + hold->lined > 0;
+
+    return !ends && ((hold->renewed_from != 0 && hold->renewed_from <= own) ||
+                     hold->renewals > gone.renewals || hold->kept > gone.kept);
+}
+
+bool rlock__hold_is_renewed(const struct rlock__hold *hold)
+{
+    if ((hold->leaves.n | hold->owed.n | hold->lined) != 0) {
+        return is_renewed_for_the_rest(hold);
+    }
+    return hold->renewals > 0 || hold->kept > 0 ||
+           (hold->renewed_from != 0 && hold->renewed_from <= hold->count - hold->members);
+}
+
+/* The new level lies above the levels that the owner keeps. A level that the owner has given up
+ * does not count, and its renewal ends. */
+static void add_own_level(struct rlock__hold *hold, const struct rlock__call *call)
+{
+    uint32_t owed = hold->owed.n - hold->owed.members;
+    uint32_t level = call->target - hold->members - owed;
+
+    if (hold->renewed_from >= level) {
+        hold->renewed_from = 0;
+    }
+    if (call->lease_us == 0 && hold->renewed_from == 0) {
+        hold->renewed_from = level;
+    }
+}
+
+void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
+                           int64_t lease_us)
+{
+    bool renewed = rlock__hold_is_renewed(hold);
+
+    assert(call->target == hold->count + 1);
+    if (call->kept) {
+        hold->kept_us = hold->kept > 0 ? rlock__max(hold->kept_us, lease_us) : lease_us;
+        hold->kept++;
+    }
+    hold->members += call->member;
+    hold->renewals += call->renewed;
+    if (!call->member) {
+        add_own_level(hold, call);
+    }
+    rlock__hold_set_count(hold, call->target);
+    if (!renewed && rlock__hold_is_renewed(hold)) {
+        rlock__grant_due(hold->grant, t0, lease_us);
+    }
+}
+
+static uint32_t less(uint32_t n, uint32_t by)
+{
+    return n > by ? n - by : 0;
+}
+
+static void drop(struct rlock__hold *hold, struct rlock__levels *levels)
+{
+    uint32_t count = less(hold->count, levels->n);
+
+    assert(levels->members <= levels->n);
+    hold->members = less(hold->members, levels->members);
+    hold->members = hold->members < count ? hold->members : count;
+    hold->renewals = less(hold->renewals, levels->renewals);
+    hold->kept = less(hold->kept, levels->kept);
+    if (hold->renewed_from > count - hold->members) {
+        hold->renewed_from = 0;
+    }
+    *levels = (struct rlock__levels){0};
+    rlock__hold_set_count(hold, count);
+}
+
+void rlock__hold_drop_levels(struct rlock__hold *hold)
+{
+    drop(hold, &hold->leaves);
+}
+
+void rlock__hold_drop_owed(struct rlock__hold *hold)
+{
+    drop(hold, &hold->owed);
+}
+
+uint32_t rlock__hold_left(const struct rlock__hold *hold)
+{
+    uint32_t gone = hold->owed.n + (hold->turn == NULL ? hold->leaves.n : 0);
+
+    return less(hold->count, gone);
+}
+
+void rlock__hold_show(struct rlock__hold *hold)
+{
+    uint32_t left = rlock__hold_left(hold);
+
+    atomic_store_explicit(&hold->claim->count, left, memory_order_relaxed);
+    if (left == 0) {
+        atomic_store(&hold->claim->valid_until, 0);
+    }
+}
+
+void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count)
+{
+    hold->count = count;
+    rlock__hold_show(hold);
+}
+
+void rlock__hold_plan(struct rlock__hold *hold)
+{
+    if (hold->state == RLOCK__HOLD_HELD) {
+        rlock__grant_plan(hold->grant);
+    }
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/hold/queue.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/common.h"
+#include "lock/server/channel.h"
+#include "lock/server/route.h"
+
+#define PAUSE_US RLOCK__MS            /* the shortest: a client that hears is there by then */
+#define PAUSE_MORE_US (3 * RLOCK__MS) /* and so much more, at random */
+#define TURNS 8                       /* releases before a pause for those who hear nothing */
+#define PEERS_US RLOCK__SECOND        /* another library that held the lock may come again */
+#define SPELL_US (64 * RLOCK__MS)     /* a turn of one that polls counts as no longer */
+#define YIELDS 5                      /* pauses for one that polls and does not come */
+#define LEASE_US (2 * RLOCK__MS) /* the ends of one lease, as two answers give them, differ less */
+
+struct rlock__queue {
+    struct rlock__table_node node; /* in core.queues, by the lock's key */
+    struct rlock__queue *next;     /* in core.idle_queues */
+    struct rlock__core *core;
+    struct rlock__spec *spec;
+    struct rlock__call *calls;
+    int64_t paused_until;       /* who waits here asks then; 0 at once */
+    int64_t own_due;            /* so many messages of our own release are yet to come */
+    int64_t peers_until;        /* nothing is passed on before: another library comes as well */
+    int64_t peers_at;           /* when the server last named a holder of that library */
+    int64_t peers_lease_until;  /* the end of the lease that it had then */
+    int64_t spell_us;           /* how long it had had the lock by then */
+    unsigned yields;            /* pauses for it since then */
+    int64_t left_at;            /* the latest release of this client */
+    int64_t others;             /* so many of those who heard it have not had their turn yet */
+    unsigned turns;             /* releases since the last pause */
+    int64_t turns_since;        /* the first of them counts from then */
+    struct rlock__timer paused; /* the pause is over, or that library is forgotten */
+};
+
+static struct rlock__queue *queue_find(struct rlock__core *core, const struct rlock__spec *spec)
+{
+    struct rlock__table_node *node = rlock__table_first(&core->queues, spec->hash);
+
+    for (; node != NULL; node = rlock__table_next(node)) {
+        struct rlock__queue *queue = RLOCK__OF(struct rlock__queue, node, node);
+
+        if (rlock__bytes_equal(queue->spec->key, spec->key)) {
+            return queue;
+        }
+    }
+    return NULL;
+}
+
+/* Whether another library polls for the lock. The server knows nothing of its waiters, so the queue
+ * is kept for what it has seen. */
+static bool has_pollers(const struct rlock__queue *queue)
+{
+    return queue->spec->ops->pause != NULL && queue->peers_until != 0 && !queue->core->closed;
+}
+
+/* Puts away a queue that nothing needs. */
+static void queue_settle(struct rlock__queue *queue)
+{
+    struct rlock__core *core = queue->core;
+
+    if (queue->calls == NULL && queue->paused_until == 0 && !has_pollers(queue)) {
+        rlock__timer_unset(&core->timers, &queue->paused);
+        rlock__table_remove(&core->queues, &queue->node);
+        (void)rlock__spec_unref(queue->spec);
+        if (core->n_idle_queues < RLOCK__IDLE) {
+            LL_PREPEND(core->idle_queues, queue);
+            core->n_idle_queues++;
+        } else {
+            free(queue);
+        }
+    }
+}
+
+/* Sets the timer for the first of what ends. */
+static void plan(struct rlock__queue *queue)
+{
+    int64_t pause = queue->paused_until != 0 ? queue->paused_until : RLOCK__NEVER;
+    int64_t peers = has_pollers(queue) ? queue->peers_until : RLOCK__NEVER;
+
+    rlock__timer_set(&queue->core->timers, &queue->paused, rlock__min(pause, peers));
+}
+
+/* Its head, if it waits for that, has a timer of its own. */
+static void on_paused(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__queue *queue = RLOCK__OF(struct rlock__queue, paused, timer);
+
+    queue->paused_until = now < queue->paused_until ? queue->paused_until : 0;
+    queue->peers_until = now < queue->peers_until ? queue->peers_until : 0;
+    plan(queue);
+    queue_settle(queue);
+}
+
+static struct rlock__queue *queue_new(struct rlock__core *core, struct rlock__spec *spec,
+                                      int64_t now)
+{
+    struct rlock__queue *queue = core->idle_queues;
+
+    if (queue != NULL) {
+        LL_DELETE(core->idle_queues, queue);
+        core->n_idle_queues--;
+    } else {
+        queue = malloc(sizeof(*queue));
+    }
+    if (queue != NULL) {
+        *queue = (struct rlock__queue){.core = core,
+                                       .spec = rlock__spec_ref(spec),
+                                       .turns_since = now,
+                                       .left_at = now,
+                                       .paused = {.fire = on_paused}};
+        rlock__table_add(&core->queues, &queue->node, spec->hash);
+    }
+    return queue;
+}
+
+bool rlock__queue_join(struct rlock__call *call, int64_t now)
+{
+    struct rlock__queue *queue = queue_find(call->core, call->spec);
+
+    assert(call->queue == NULL);
+    if (queue == NULL) {
+        queue = queue_new(call->core, call->spec, now);
+    }
+    if (queue == NULL) {
+        return false;
+    }
+    call->queue = queue;
+    DL_APPEND(queue->calls, call);
+    return true;
+}
+
+bool rlock__queue_is_head(const struct rlock__call *call)
+{
+    return call->queue->calls == call;
+}
+
+struct rlock__call *rlock__queue_heir(const struct rlock__hold *hold, int64_t now)
+{
+    const struct rlock__queue *queue = queue_find(hold->spec->core, hold->spec);
+
+    return queue != NULL && now >= queue->peers_until ? queue->calls : NULL;
+}
+
+bool rlock__queue_saw(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
+{
+    struct rlock__queue *queue = call->queue;
+    bool is_peer = rlock__owner_is_foreign(answer->holder);
+    int64_t lease_until = now + rlock__max(answer->ttl_ms, 0) * RLOCK__MS;
+    bool is_new;
+
+    if (queue == NULL || !is_peer) {
+        return false;
+    }
+    is_new = lease_until > queue->peers_lease_until + LEASE_US;
+    queue->peers_until = now + PEERS_US;
+    queue->peers_at = now;
+    queue->spell_us = rlock__min(now - queue->left_at, SPELL_US);
+    queue->yields = 0;
+    queue->peers_lease_until = is_new ? lease_until : queue->peers_lease_until;
+    plan(queue);
+    return is_new;
+}
+
+bool rlock__queue_is_kept(const struct rlock__call *call)
+{
+    const struct rlock__queue *queue = queue_find(call->core, call->spec);
+
+    return queue != NULL && (queue->calls != NULL || queue->paused_until != 0);
+}
+
+int64_t rlock__queue_paused_until(const struct rlock__call *call)
+{
+    return call->queue != NULL ? call->queue->paused_until : 0;
+}
+
+void rlock__queue_leave(struct rlock__call *call, int64_t granted_until)
+{
+    struct rlock__queue *queue = call->queue;
+    bool was_head = queue->calls == call;
+
+    assert(call->queue != NULL && call->queue->calls != NULL);
+    DL_DELETE(queue->calls, call);
+    rlock__unready(call, RLOCK__HEAD);
+    call->queue = NULL;
+    if (queue->calls == NULL) {
+        queue_settle(queue);
+    } else if (was_head) {
+        queue->calls->granted_until = granted_until;
+        rlock__ready(queue->calls, RLOCK__HEAD);
+    }
+}
+
+/* ---- Turns ---- */
+
+static bool takes_turns(const struct rlock__spec *spec)
+{
+    return (spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) != 0;
+}
+
+static void pause_until(struct rlock__queue *queue, int64_t until)
+{
+    queue->paused_until = until;
+    plan(queue);
+}
+
+void rlock__queue_releasing(struct rlock__core *core, const struct rlock__spec *spec, int64_t now)
+{
+    struct rlock__queue *queue = takes_turns(spec) ? queue_find(core, spec) : NULL;
+    const struct rlock__channel *channel =
+        rlock__channel_find(rlock__route(spec)->server, spec->channel);
+
+    if (queue != NULL) {
+        queue->own_due = rlock__channel_ears(channel, false);
+        pause_until(queue, now + core->op_timeout_us);
+    }
+}
+
+static int64_t any_pause(struct rlock__core *core)
+{
+    return PAUSE_US + rlock__random(core, PAUSE_MORE_US + 1);
+}
+
+/*
+ * How long those who wait here pause for another library that polls; 0: not at all. This client
+ * keeps the lock for as long as that one had it. Then it leaves the lock free, for longer each
+ * time, because a poller looks more and more seldom.
+ */
+static int64_t yield(struct rlock__queue *queue, int64_t now)
+{
+    if (now - queue->peers_at < queue->spell_us) {
+        return 0;
+    }
+    queue->yields++;
+    return any_pause(queue->core) << queue->yields;
+}
+
+/* How long those who wait here pause after a release: 0 not at all. */
+static int64_t pause_after(struct rlock__queue *queue, int64_t now)
+{
+    int64_t pause = any_pause(queue->core);
+
+    queue->turns++;
+    if (has_pollers(queue) && queue->yields < YIELDS) {
+        return yield(queue, now);
+    }
+    if (queue->others == 0 && (queue->calls == NULL || queue->turns < TURNS)) {
+        return 0;
+    }
+    if (queue->others == 0) {
+        pause = rlock__min(pause, (now - queue->turns_since) / TURNS);
+    }
+    queue->turns = 0;
+    queue->turns_since = now;
+    return pause;
+}
+
+/* receivers: who heard of the release, with the subscriptions that may be our own. Who hears it
+ * twice counts twice, and a release of his brings two messages. */
+static struct rlock__queue *take_turns(struct rlock__core *core, struct rlock__spec *spec,
+                                       const struct rlock__channel *channel, int64_t receivers,
+                                       int64_t now)
+{
+    struct rlock__queue *queue = queue_find(core, spec);
+    int64_t own = rlock__channel_ears(channel, true);
+    int64_t others = rlock__max(receivers - own, 0), pause;
+
+    if (queue == NULL && others != 0 && !core->closed) {
+        queue = queue_new(core, spec, now);
+    }
+    if (queue != NULL) {
+        queue->others = others;
+        queue->left_at = now;
+        pause = pause_after(queue, now);
+        pause_until(queue, pause != 0 ? now + pause : 0);
+    }
+    return queue;
+}
+
+void rlock__queue_released(struct rlock__core *core, struct rlock__spec *spec, int64_t receivers,
+                           int64_t now)
+{
+    struct rlock__channel *channel = rlock__channel_find(rlock__route(spec)->server, spec->channel);
+    struct rlock__queue *queue = takes_turns(spec) ? take_turns(core, spec, channel, receivers, now)
+                                                   : queue_find(core, spec);
+
+    if (queue != NULL && queue->calls != NULL) {
+        rlock__ready(queue->calls, RLOCK__WOKEN);
+    } else if (queue != NULL) {
+        queue_settle(queue);
+    }
+    if (channel != NULL) {
+        rlock__channel_wake(channel, false);
+    }
+}
+
+bool rlock__queue_heard(struct rlock__call *call, int64_t now)
+{
+    struct rlock__queue *queue = call->queue;
+
+    if (queue == NULL) {
+        return false;
+    }
+    if (queue->own_due > 0) {
+        queue->own_due--;
+        return false;
+    }
+    queue->others -= queue->others > 0;
+    pause_until(queue, queue->others > 0 ? now + any_pause(queue->core) : 0);
+    return true;
+}
+
+static void queue_free(struct rlock__queue *queue)
+{
+    rlock__timer_unset(&queue->core->timers, &queue->paused);
+    (void)rlock__spec_unref(queue->spec);
+    free(queue);
+}
+
+static bool drop_empty(struct rlock__table_node *node)
+{
+    struct rlock__queue *queue = RLOCK__OF(struct rlock__queue, node, node);
+    bool is_empty = queue->calls == NULL;
+
+    if (is_empty) {
+        queue_free(queue);
+    }
+    return is_empty;
+}
+
+void rlock__queues_close(struct rlock__core *core)
+{
+    rlock__table_sweep(&core->queues, drop_empty);
+}
+
+void rlock__queues_trim(struct rlock__core *core)
+{
+    struct rlock__queue *queue, *after;
+
+    LL_FOREACH_SAFE(core->idle_queues, queue, after) {
+        free(queue);
+    }
+    core->idle_queues = NULL;
+    core->n_idle_queues = 0;
+}
+
+void rlock__queues_fini(struct rlock__core *core)
+{
+    struct rlock__table_node *node;
+    size_t chain = 0;
+
+    while ((node = rlock__table_take(&core->queues, &chain)) != NULL) {
+        queue_free(RLOCK__OF(struct rlock__queue, node, node));
+    }
+    rlock__queues_trim(core);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/hold/released.h"
+
+#include <stdlib.h>
+
+#include "lock/hold/orphan.h"
+#include "lock/server/route.h"
+
+struct rlock__released {
+    struct rlock__spec *spec; /* NULL: none */
+    uint64_t number;
+    const struct rlock__link *link; /* that it was released over */
+    unsigned life;                  /* of that link's server */
+    int64_t at;
+    int64_t until; /* another server may have it so long; 0: none does */
+};
+
+/* How many entries were ever filled: what is behind them is not even cleared. */
+static size_t filled(const struct rlock__core *core)
+{
+    return core->n_released < RLOCK__RELEASED_MAX ? core->n_released : RLOCK__RELEASED_MAX;
+}
+
+void rlock__released(const struct rlock__link *link, struct rlock__spec *spec, uint64_t number,
+                     bool replaced, int64_t now)
+{
+    struct rlock__core *core = spec->core;
+    struct rlock__released *entry;
+
+    if (core->released == NULL) {
+        core->released = malloc(RLOCK__RELEASED_MAX * sizeof(*core->released));
+        core->n_released = 0;
+    }
+    if (core->released == NULL || core->closed) {
+        return;
+    }
+    entry = &core->released[core->n_released % RLOCK__RELEASED_MAX];
+    if (core->n_released++ >= RLOCK__RELEASED_MAX) {
+        (void)rlock__spec_unref(entry->spec);
+    }
+    *entry = (struct rlock__released){.spec = rlock__spec_ref(spec),
+                                      .number = number,
+                                      .link = link,
+                                      .life = link->server->life,
+                                      .at = now,
+                                      .until = replaced ? now + core->renewed_lease_us : 0};
+}
+
+/* Whether the key's server may not know of it. */
+static bool is_unknown(const struct rlock__released *entry, int64_t now)
+{
+    const struct rlock__link *link = entry->link;
+    bool changed = link != rlock__route(entry->spec) || entry->life != link->server->life;
+
+    return changed &&
+           (now < entry->until || entry->at >= link->pipeline.heard_at - RLOCK__RELEASED_US);
+}
+
+void rlock__released_again(struct rlock__core *core, int64_t now)
+{
+    for (size_t i = 0; i < filled(core); i++) {
+        struct rlock__released *entry = &core->released[i];
+
+        if (entry->spec != NULL && is_unknown(entry, now)) {
+            struct rlock__copies copies = {.replaced = now < entry->until};
+
+            rlock__orphan_of_released(entry->spec, entry->number, copies, now);
+            entry->spec = rlock__spec_unref(entry->spec);
+        }
+    }
+}
+
+void rlock__released_fini(struct rlock__core *core)
+{
+    for (size_t i = 0; i < filled(core); i++) {
+        (void)rlock__spec_unref(core->released[i].spec);
+    }
+    free(core->released);
+    core->released = NULL;
+    core->n_released = 0;
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Renewal: each hold is due a third of its lease after its last success. What is due goes in
+ * batches, one script call each, those whose validity ends first in front; when, spread.c says.
+ * Without a link what is due waits for one. A renewal that failed is tried again until the hold's
+ * validity ends; "not yours" ends it at once. Nothing is renewed past its validity, and nothing
+ * brings back what was lost. Where replicas acknowledge, only a renewal that enough of them have
+ * counts.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/common.h"
+#include "lock/hold/hold.h"
+#include "lock/hold/renew.h"
+#include "lock/server/classify.h"
+#include "lock/server/hop.h"
+#include "lock/server/listing.h"
+#include "lock/server/route.h"
+#include "lock/server/send.h"
+
+#define MISFITS 16 /* that are looked at for one batch */
+#define ALONE_US (60 * RLOCK__SECOND)
+
+struct batch {
+    struct rlock__link *link;
+    struct rlock__spec *spec; /* of the first: a reference, for the request may outlive the grant */
+    size_t n;
+    struct rlock__grant *grants[RLOCK__BATCH]; /* NULL: over meanwhile */
+    int64_t lease_us[RLOCK__BATCH];
+    bool verifies; /* one of them is looked for: the others of that sort follow at once */
+    struct rlock__ack ack;
+    int64_t t0; /* that its leases count from, once it ran */
+};
+
+static void free_batch(struct batch *batch)
+{
+    (void)rlock__spec_unref(batch->spec);
+    free(batch);
+}
+
+/* The lease of a renewal that is to change nothing: what the hold has left, and what a server's
+ * clock may differ by. */
+static int64_t lease_left(const struct rlock__grant *grant, int64_t now)
+{
+    int64_t left = grant->valid_until - now + grant->hold->spec->core->margin_us;
+
+    return left + rlock__max(2 * RLOCK__MS, left / 99); /* which the validity is shorter by */
+}
+
+static int64_t whole_lease(const struct rlock__hold *hold)
+{
+    bool renewed = hold->renewed_from != 0 || hold->renewals > 0;
+
+    return renewed ? hold->spec->core->renewed_lease_us : hold->kept_us;
+}
+
+/* What a renewal now asks for: never past max_hold. */
+static int64_t lease_of(const struct rlock__grant *grant, int64_t now)
+{
+    if (!rlock__hold_is_renewed(grant->hold)) {
+        return lease_left(grant, now);
+    }
+    return rlock__min(whole_lease(grant->hold), grant->held_until - now);
+}
+
+/* Whether a renewal now would extend the validity; if not, when it is due instead. */
+static bool is_worth(struct rlock__grant *grant, int64_t now)
+{
+    int64_t whole = whole_lease(grant->hold), lease = lease_of(grant, now);
+
+    if (grant->verifies ||
+        rlock__valid_until(grant->hold->spec->core, now, lease) > grant->valid_until) {
+        return true;
+    }
+    grant->due = lease < whole /* what max_hold leaves grows no more */
+                     ? RLOCK__NEVER
+                     : grant->valid_until - 2 * (whole / 3);
+    return false;
+}
+
+/* Why its validity has ended. */
+static enum rlock_reason why_over(const struct rlock__grant *grant)
+{
+    return grant->unacked ? RLOCK_LOST_NOT_REPLICATED : RLOCK_LOST_EXPIRED;
+}
+
+void rlock__renew_due(struct rlock__grant *grant, int64_t now)
+{
+    assert(grant->hold->state == RLOCK__HOLD_HELD);
+    if (now >= grant->valid_until) {
+        rlock__hold_lose(grant->hold, why_over(grant), now);
+        return;
+    }
+    if (is_worth(grant, now)) {
+        rlock__renew_begin(rlock__grant_route(grant), now);
+        rlock__grant_wait(grant, true);
+        rlock__server_need(grant->link->server, now);
+    }
+    rlock__grant_plan(grant);
+}
+
+/* ---- Answers ---- */
+
+/* Soon enough for several tries more in what is left of its validity. */
+static void again(struct rlock__grant *grant, int64_t now)
+{
+    int64_t most = rlock__max((grant->valid_until - now) / 4, RLOCK__MS);
+
+    grant->due = now + rlock__min(rlock__backoff(grant->hold->spec->core, grant->failures++), most);
+    grant->link->rests_until = now;
+    rlock__server_touch(grant->link->server);
+    rlock__grant_plan(grant);
+}
+
+/* A renewal is due after a third of the lease. The log warns if the renewal used two thirds of the
+ * time between that moment and the end of the validity. */
+static void note_late(const struct rlock__grant *grant, int64_t lease_us, int64_t now)
+{
+    const struct rlock__server *server = grant->link->server;
+    int64_t left = grant->valid_until - now;
+    int64_t after_due = lease_us - server->core->margin_us - lease_us / 3;
+    char name[96];
+
+    if (left < after_due / 3) {
+        rlock__log_event(
+            server->core, RLOCK_LOG_WARNING, now,
+            "lock %s: renewed late, %lld ms before it would have been lost (server %s)",
+            rlock__spec_text(grant->hold->spec, name), (long long)(left / RLOCK__MS),
+            server->address);
+    }
+}
+
+/* status: what the script said of it; 2: nothing. */
+static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t t0,
+                            int64_t lease_us, int64_t now)
+{
+    if (grant->hold->state != RLOCK__HOLD_HELD || grant->releasing) {
+        return;
+    }
+    if (now >= grant->valid_until) { /* too late to count */
+        rlock__hold_lose(grant->hold, why_over(grant), now);
+    } else if (status == 1) {
+        note_late(grant, lease_us, now);
+        grant->failures = 0;
+        grant->unacked = false;
+        rlock__grant_seen(grant);
+        rlock__grant_set_valid(grant, t0, rlock__min(lease_us, grant->held_until - t0), now);
+        rlock__grant_due(grant, t0, lease_us);
+        rlock__grant_plan(grant);
+    } else if (status == 0 || status == -1) {
+        rlock__hold_gone(grant->hold, status == -1, now);
+    } else {
+        again(grant, now);
+    }
+}
+
+static rlock__ack_fn on_decided;
+
+/* A renewal of one hold goes to the server that has the key. "Not there" from behind ASKING is said
+ * once more by the server that the map names before it is believed. */
+static bool hops(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct batch *batch = request->subject;
+    bool gone = reply != NULL && !rlock__reply_is_error(reply) && rlock__reply_int(reply, 2, 2) < 1;
+    bool alone = batch->n == 1 && batch->grants[0] != NULL;
+
+    if (batch->n > 1 && reply != NULL) {
+        (void)rlock__hop_learn(request->link, reply);
+    }
+    if (!alone || !(rlock__hop(request, reply, now) || (gone && rlock__hop_home(request, now)))) {
+        return false;
+    }
+    rlock__ack_follow(&batch->ack, request, on_decided);
+    batch->link->renewing--;
+    batch->link = request->link;
+    batch->link->renewing++;
+    return true;
+}
+
+/* What the server said of one of its holds. counts: that it was renewed does. */
+static void settle_one(struct batch *batch, size_t i, int64_t status, bool counts, int64_t now)
+{
+    struct rlock__grant *grant = batch->grants[i];
+
+    assert(grant->batch_entry == &batch->grants[i]);
+    batch->grants[i] = NULL;
+    grant->batch_entry = NULL;
+    if (!counts || grant->releasing) { /* it may have run, and late: it may have been sent twice */
+        rlock__grant_may_last(grant, rlock__free_by(now, batch->lease_us[i]));
+    }
+    on_grant_answer(grant, status == 1 && !counts ? 2 : status, batch->t0, batch->lease_us[i], now);
+}
+
+/* Those that it renewed are over with it. */
+static void settle(struct batch *batch, bool counts, int64_t now)
+{
+    assert(batch->link->renewing > 0);
+    batch->link->renewing--;
+    for (size_t i = 0; i < batch->n; i++) {
+        if (batch->grants[i] != NULL) {
+            settle_one(batch, i, 1, counts, now);
+        }
+    }
+    free_batch(batch);
+}
+
+static void on_decided(struct rlock__ack *ack, const struct rlock__waited *waited, int64_t now)
+{
+    struct batch *batch = RLOCK__OF(struct batch, ack, ack);
+    bool enough = rlock__ack_is_enough(ack, waited);
+
+    if (!enough) {
+        rlock__acks_failed(ack, waited);
+    }
+    rlock__ack_leave(ack);
+    settle(batch, enough, now);
+}
+
+/* Each hold that was not renewed hears so at once. Returns whether the others are left. */
+static bool settle_others(struct batch *batch, const struct rlock__reply *reply, int64_t now)
+{
+    bool good = reply != NULL && !rlock__reply_is_error(reply);
+    bool scattered = reply != NULL && !good && rlock__is_scattered(reply);
+
+    for (size_t i = 0; i < batch->n; i++) {
+        int64_t status = good ? rlock__reply_int(reply, i + 2, 2) : 2;
+        struct rlock__grant *grant = batch->grants[i];
+
+        if (grant != NULL && status != 1) {
+            grant->alone_until = scattered ? now + ALONE_US : grant->alone_until;
+            if (reply == NULL) { /* unfenced, it may run while the lease lasts */
+                rlock__grant_may_last(grant, rlock__free_by(now, 2 * batch->lease_us[i]));
+            }
+            settle_one(batch, i, status, reply != NULL, now);
+        } else if (grant != NULL) {
+            grant->unacked = rlock__ack_is_open(&batch->ack);
+        }
+    }
+    return good;
+}
+
+/* Each hold that is renewed is written. */
+static void note_written(const struct batch *batch, const struct rlock__request *request,
+                         const struct rlock__reply *reply)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < batch->n; i++) {
+        any = any || rlock__reply_int(reply, i + 2, 0) == 1;
+    }
+    if (any) {
+        rlock__listing_wrote(request->link->server, request->t0);
+    }
+}
+
+static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct batch *batch = request->subject;
+    struct rlock__server *server = request->link->server;
+    char text[160];
+
+    if (hops(request, reply, now)) {
+        return;
+    }
+    batch->t0 = rlock__hop_t0(request);
+    if (reply != NULL && rlock__reply_is_error(reply)) {
+        rlock__note(server->core, RLOCK_LOG_WARNING, "server %s: renewal failed, trying again: %s",
+                    server->address, rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
+    } else if (reply != NULL) {
+        rlock__server_told_time(server, rlock__reply_int(reply, 0, 0),
+                                rlock__reply_int(reply, 1, 0), request->t0, now);
+        note_written(batch, request, reply);
+    }
+    (void)rlock__request_free(request);
+    if (settle_others(batch, reply, now) && rlock__ack_is_open(&batch->ack)) {
+        rlock__ack_ran(&batch->ack);
+        return;
+    }
+    rlock__ack_leave(&batch->ack);
+    settle(batch, true, now);
+}
+
+/* ---- Batches ---- */
+
+static void add(struct batch *batch, struct rlock__request *request, struct rlock__grant *grant,
+                int64_t now)
+{
+    const struct rlock__hold *hold = grant->hold;
+    char owner[RLOCK__OWNER_SIZE];
+    int64_t lease = lease_of(grant, now);
+    struct rlock__args args = {.owner = rlock__owner_text(hold->spec->core, grant->number, owner),
+                               .count = hold->count,
+                               .lease_ms = rlock__ms_up(lease)};
+
+    assert(grant->batch_entry == NULL && batch->n < RLOCK__BATCH && lease > 0);
+    batch->verifies |= grant->verifies;
+    batch->lease_us[batch->n] = lease;
+    batch->grants[batch->n] = grant;
+    grant->batch_entry = &batch->grants[batch->n++];
+    hold->spec->ops->renew(hold->spec, &args, &request->cmd);
+    request->cmd.parts++;
+}
+
+/* Without memory: its grants are due again soon. */
+static void drop_batch(struct batch *batch, int64_t now)
+{
+    for (size_t i = 0; i < batch->n; i++) {
+        batch->grants[i]->batch_entry = NULL;
+        again(batch->grants[i], now);
+    }
+    free_batch(batch);
+}
+
+/* Whether it may join the batch. One key that is missing costs the whole batch while its slot is
+ * being moved: so what was in such a batch goes alone for a while. */
+static bool fits(const struct batch *batch, const struct rlock__grant *grant, int64_t now)
+{
+    const struct rlock__grant *first = batch->n > 0 ? batch->grants[0] : NULL;
+
+    return first == NULL || (first->hold->spec->ops->renew == grant->hold->spec->ops->renew &&
+                             first->hold->spec->slot == grant->hold->spec->slot &&
+                             now >= first->alone_until && now >= grant->alone_until);
+}
+
+/* Takes the most urgent ones that fit into one batch; the others stay due. */
+static void fill(struct batch *batch, struct rlock__request *request, int64_t now)
+{
+    struct rlock__timers *due = &batch->link->due;
+    const struct rlock__core *core = batch->link->server->core;
+    struct rlock__grant *others[MISFITS];
+    size_t n_others = 0, most = core->slice < RLOCK__BATCH ? core->slice : RLOCK__BATCH;
+
+    for (size_t i = 0; i < most && n_others < MISFITS && due->root != NULL; i++) {
+        struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, timer, due->root);
+
+        rlock__grant_wait(grant, false);
+        if (!fits(batch, grant, now)) {
+            others[n_others++] = grant;
+            continue;
+        }
+        /* the grant may have waited for a link until its lease ended */
+        if (now < grant->valid_until && is_worth(grant, now)) {
+            add(batch, request, grant, now);
+        }
+        rlock__grant_plan(grant);
+    }
+    while (n_others > 0) {
+        struct rlock__grant *grant = others[--n_others];
+
+        rlock__grant_wait(grant, true);
+        rlock__grant_plan(grant);
+    }
+}
+
+/* Gives it to a link. Returns false without memory. */
+static bool submit(struct batch *batch, struct rlock__request *request, int64_t now)
+{
+    struct rlock__server *server = batch->link->server;
+
+    if (rlock__acks_needed(server) == 0) {
+        return rlock__submit(request, batch->spec, batch->link, now);
+    }
+    rlock__ack_begin(&batch->ack, server, batch->spec, request, on_decided);
+    return true;
+}
+
+bool rlock__renew_some(struct rlock__link *link, int64_t now)
+{
+    struct batch *batch = calloc(1, sizeof(*batch));
+    struct rlock__request *request =
+        rlock__request_new(&link->server->core->requests, on_answer, batch);
+
+    if (batch != NULL && request != NULL) {
+        batch->link = link;
+        fill(batch, request, now);
+    }
+    if (batch == NULL || request == NULL || batch->n == 0) {
+        bool good = batch != NULL && request != NULL;
+
+        free(batch);
+        (void)rlock__request_free(request);
+        return good;
+    }
+    batch->spec = rlock__spec_ref(batch->grants[0]->hold->spec);
+    request->resend = RLOCK__ONCE;
+    request->acked = true;
+    if (!submit(batch, request, now)) {
+        (void)rlock__request_free(request);
+        drop_batch(batch, now);
+        return true;
+    }
+    link->renewing++;
+    rlock__renew_rest(link, batch->verifies ? 0 : batch->n, now);
+    return true;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Orphans for later. A call has one from its first attempt on, for what it may leave on the server:
+ * giving up must not fail for want of memory. They are large, and nearly no call needs its own. So
+ * a few are kept, and go from call to call; a hold has none. What a hold leaves when it is lost
+ * takes memory then. Without any it ends with its lease.
+ */
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/hold/orphan.h"
+
+struct rlock__orphan *rlock__orphan_alloc(struct rlock__core *core)
+{
+    struct rlock__orphan *orphan = core->spares;
+
+    if (orphan == NULL) {
+        return calloc(1, sizeof(*orphan));
+    }
+    LL_DELETE(core->spares, orphan);
+    orphan->next = NULL;
+    core->n_spares--;
+    return orphan;
+}
+
+/* One that is as it was made. */
+static void keep(struct rlock__core *core, struct rlock__orphan *orphan)
+{
+    if (core->n_spares < RLOCK__IDLE) {
+        LL_PREPEND(core->spares, orphan);
+        core->n_spares++;
+    } else {
+        free(orphan);
+    }
+}
+
+void rlock__orphan_put_away(struct rlock__core *core, struct rlock__orphan *orphan)
+{
+    *orphan = (struct rlock__orphan){0};
+    keep(core, orphan);
+}
+
+bool rlock__orphan_spare(struct rlock__call *call)
+{
+    call->spare = call->spare != NULL ? call->spare : rlock__orphan_alloc(call->core);
+    return call->spare != NULL;
+}
+
+void rlock__orphan_unspare(struct rlock__call *call)
+{
+    if (call->spare != NULL) {
+        keep(call->core, call->spare);
+    }
+    call->spare = NULL;
+}
+
+struct rlock__orphan *rlock__orphan_take_spare(const struct rlock__hold *hold)
+{
+    struct rlock__call *call = hold->turn;
+    struct rlock__orphan *spare = NULL;
+
+    if (call != NULL && call->kind == RLOCK__ACQUIRE) {
+        spare = call->spare;
+        call->spare = NULL;
+    }
+    return spare;
+}
+
+void rlock__orphans_trim(struct rlock__core *core)
+{
+    struct rlock__orphan *orphan, *after;
+
+    LL_FOREACH_SAFE(core->spares, orphan, after) {
+        free(orphan);
+    }
+    core->spares = NULL;
+    core->n_spares = 0;
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of holds: by owner, side and key; those that were granted also by their number, and
+ * exclusive ones by their lock. */
+#include <assert.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/hold/hold.h"
+#include "lock/hold/orphan.h"
+#include "lock/server/route.h"
+
+/* By the high bits of the hash: the table itself uses the low ones. */
+static struct rlock__table *table_of(struct rlock__core *core, unsigned hash)
+{
+    return &core->tables[hash / (UINT_MAX / RLOCK__TABLES + 1)];
+}
+
+static struct rlock__table *numbers_of(struct rlock__core *core, uint64_t number)
+{
+    return &core->numbers[number % RLOCK__TABLES];
+}
+
+static struct rlock__table *locks_of(struct rlock__core *core, const struct rlock__spec *spec)
+{
+    return &core->locks[spec->hash / (UINT_MAX / RLOCK__TABLES + 1)];
+}
+
+static unsigned hash_of(const struct rlock__spec *spec, struct rlock__owner owner, char side)
+{
+    uint64_t mixed = (owner.id * 0x9E3779B97F4A7C15ULL) ^ spec->hash ^ ((uint64_t)side << 32);
+
+    return (unsigned)(mixed * 0xD1342543DE82EF95ULL >> 32);
+}
+
+static unsigned hash_of_number(uint64_t number)
+{
+    return (unsigned)(number / RLOCK__TABLES);
+}
+
+struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct rlock__spec *spec,
+                                          struct rlock__owner owner, char side)
+{
+    unsigned hash = hash_of(spec, owner, side);
+    struct rlock__table_node *node = rlock__table_first(table_of(core, hash), hash);
+
+    for (; node != NULL; node = rlock__table_next(node)) {
+        struct rlock__hold *hold = RLOCK__OF(struct rlock__hold, by_key, node);
+
+        if (hold->owner_id == owner.id && hold->given == owner.given &&
+            hold->spec->ops->side == side && rlock__bytes_equal(hold->spec->key, spec->key)) {
+            return hold;
+        }
+    }
+    return NULL;
+}
+
+struct rlock__hold *rlock__hold_find(struct rlock__core *core, const struct rlock__spec *spec,
+                                     struct rlock__owner owner)
+{
+    return rlock__hold_find_side(core, spec, owner, spec->ops->side);
+}
+
+struct rlock__hold *rlock__hold_by_number(struct rlock__core *core, uint64_t number)
+{
+    struct rlock__table_node *node =
+        rlock__table_first(numbers_of(core, number), hash_of_number(number));
+
+    for (; node != NULL; node = rlock__table_next(node)) {
+        struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, by_number, node);
+
+        if (grant->number == number) {
+            return grant->hold;
+        }
+    }
+    return NULL;
+}
+
+static bool is_exclusive(const struct rlock__spec *spec)
+{
+    return spec->ops->side != 'r';
+}
+
+struct rlock__hold *rlock__hold_by_lock(struct rlock__core *core, const struct rlock__spec *spec,
+                                        const struct rlock__hold *before)
+{
+    struct rlock__table_node *node = before != NULL
+                                         ? rlock__table_next(&before->grant->by_lock)
+                                         : rlock__table_first(locks_of(core, spec), spec->hash);
+
+    for (; node != NULL; node = rlock__table_next(node)) {
+        struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, by_lock, node);
+
+        if (rlock__bytes_equal(grant->hold->spec->key, spec->key)) {
+            return grant->hold;
+        }
+    }
+    return NULL;
+}
+
+void rlock__grant_number(struct rlock__grant *grant, uint64_t number)
+{
+    const struct rlock__spec *spec = grant->hold->spec;
+
+    assert(!grant->is_numbered && number != 0 && number <= spec->core->last_number);
+    grant->number = number;
+    grant->is_numbered = true;
+    grant->link->n_granted++;
+    rlock__table_add(numbers_of(grant->hold->spec->core, number), &grant->by_number,
+                     hash_of_number(number));
+    if (is_exclusive(spec)) {
+        rlock__table_add(locks_of(spec->core, spec), &grant->by_lock, spec->hash);
+    }
+}
+
+void rlock__grant_unnumber(struct rlock__grant *grant)
+{
+    const struct rlock__spec *spec = grant->hold->spec;
+
+    if (grant->is_numbered) {
+        grant->is_numbered = false;
+        grant->link->n_granted--;
+        rlock__table_remove(numbers_of(spec->core, grant->number), &grant->by_number);
+        if (is_exclusive(spec)) {
+            rlock__table_remove(locks_of(spec->core, spec), &grant->by_lock);
+        }
+    }
+}
+
+void rlock__grant_clear(struct rlock__grant *grant)
+{
+    rlock__grant_unset(grant);
+    if (grant->batch_entry != NULL) {
+        *grant->batch_entry = NULL;
+    }
+    rlock__grant_unnumber(grant);
+    rlock__orphans_outlive(grant);
+    (void)rlock__doubt_close(grant->doubt);
+    (void)rlock__doubt_close(grant->owed_doubt);
+    if (grant->lost != NULL) {
+        rlock__copies_drop(&grant->lost);
+    }
+    *grant = (struct rlock__grant){.hold = grant->hold,
+                                   .link = grant->link,
+                                   .loss = grant->loss,
+                                   .timer = {.fire = grant->timer.fire}};
+}
+
+static void grant_free(struct rlock__grant *grant)
+{
+    (void)rlock__loss_free(grant->loss);
+    free(grant);
+}
+
+/* Keeps a grant that was cleared for the next hold, or frees it where enough are kept. */
+static void grant_put_away(struct rlock__core *core, struct rlock__grant *grant)
+{
+    if (core->n_idle_grants < RLOCK__IDLE) {
+        grant->hold = NULL;
+        LL_PREPEND2(core->idle_grants, grant, idle_next);
+        core->n_idle_grants++;
+    } else {
+        grant_free(grant);
+    }
+}
+
+/* The same of an empty row. */
+static void put_away(struct rlock__core *core, struct rlock__hold *hold)
+{
+    if (core->n_idle < RLOCK__IDLE) {
+        *hold = (struct rlock__hold){0};
+        LL_PREPEND(core->idle, hold);
+        core->n_idle++;
+    } else {
+        free(hold);
+    }
+}
+
+void rlock__hold_free(struct rlock__hold *hold)
+{
+    struct rlock__core *core = hold->spec->core;
+
+    if (hold->grant != NULL) {
+        rlock__grant_clear(hold->grant);
+        grant_put_away(core, hold->grant);
+    }
+    if (core->sweep == hold) {
+        core->sweep = hold->next;
+    }
+    rlock__table_remove(table_of(core, hold->by_key.hash), &hold->by_key);
+    DL_DELETE(core->holds, hold);
+    if (hold->claim != NULL) {
+        atomic_store(&hold->claim->valid_until, 0);
+        atomic_store(&hold->claim->count, 0); /* its thread may forget it */
+        hold->claim = rlock__claim_unref(hold->claim);
+    }
+    (void)rlock__spec_unref(hold->spec);
+    put_away(core, hold);
+}
+
+static struct rlock__claim *claim_new(struct rlock__spec *spec)
+{
+    struct rlock__claim *claim = calloc(1, sizeof(*claim));
+
+    if (claim != NULL) {
+        claim->spec = rlock__spec_ref(spec);
+        atomic_init(&claim->refs, 1);
+    }
+    return claim;
+}
+
+bool rlock__hold_claim(struct rlock__hold *hold, struct rlock__spec *spec)
+{
+    if (hold->spec->ops != spec->ops) { /* the row outlived that for the calls on it */
+        hold->claim = rlock__claim_unref(hold->claim);
+        (void)rlock__spec_unref(hold->spec);
+        hold->spec = rlock__spec_ref(spec);
+    }
+    hold->claim = hold->claim != NULL ? hold->claim : claim_new(spec);
+    return hold->claim != NULL;
+}
+
+/* NULL without memory. */
+static struct rlock__grant *grant_new(struct rlock__hold *hold)
+{
+    struct rlock__core *core = hold->spec->core;
+    struct rlock__grant *grant = core->idle_grants;
+
+    if (grant != NULL) {
+        LL_DELETE2(core->idle_grants, grant, idle_next);
+        core->n_idle_grants--;
+    } else {
+        grant = calloc(1, sizeof(*grant));
+    }
+    if (grant != NULL) {
+        grant->hold = hold;
+        grant->link = rlock__route(hold->spec);
+        grant->timer.fire = core->on_grant_due;
+    }
+    return grant;
+}
+
+bool rlock__hold_prepare(struct rlock__call *call)
+{
+    struct rlock__hold *hold = call->hold;
+
+    if (!rlock__hold_claim(hold, call->spec) || !rlock__orphan_spare(call)) {
+        return false;
+    }
+    hold->grant = hold->grant != NULL ? hold->grant : grant_new(hold);
+    if (hold->grant != NULL && hold->grant->loss == NULL) {
+        hold->grant->loss = calloc(1, sizeof(*hold->grant->loss));
+    }
+    return hold->grant != NULL && hold->grant->loss != NULL;
+}
+
+/* NULL without memory. */
+static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec *spec,
+                                    struct rlock__owner owner)
+{
+    struct rlock__hold *hold = core->idle;
+    unsigned hash = hash_of(spec, owner, spec->ops->side);
+
+    if (hold != NULL) {
+        LL_DELETE(core->idle, hold);
+        hold->next = NULL;
+        core->n_idle--;
+    } else {
+        hold = calloc(1, sizeof(*hold));
+    }
+    if (hold == NULL) {
+        return NULL;
+    }
+    hold->spec = rlock__spec_ref(spec);
+    hold->owner_id = owner.id;
+    hold->given = owner.given;
+    rlock__table_add(table_of(core, hash), &hold->by_key, hash);
+    DL_APPEND(core->holds, hold);
+    return hold;
+}
+
+struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
+                                    struct rlock__owner owner)
+{
+    struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
+
+    return hold != NULL ? hold : hold_new(core, spec, owner);
+}
+
+void rlock__holds_trim(struct rlock__core *core)
+{
+    struct rlock__hold *hold, *after;
+    struct rlock__grant *grant, *grant_after;
+
+    LL_FOREACH_SAFE(core->idle, hold, after) {
+        free(hold);
+    }
+    LL_FOREACH_SAFE2(core->idle_grants, grant, grant_after, idle_next)
+    {
+        grant_free(grant);
+    }
+    core->idle = NULL;
+    core->idle_grants = NULL;
+    core->n_idle = core->n_idle_grants = 0;
+}
+
+void rlock__holds_fini(struct rlock__core *core)
+{
+    struct rlock__hold *hold, *after;
+
+    DL_FOREACH_SAFE(core->holds, hold, after) {
+        if (hold->grant != NULL && hold->grant->release != NULL) {
+            hold->grant->release->subject = NULL;
+        }
+        rlock__hold_free(hold);
+    }
+    rlock__holds_trim(core);
+    for (size_t i = 0; i < RLOCK__TABLES; i++) {
+        rlock__table_fini(&core->tables[i]);
+        rlock__table_fini(&core->numbers[i]);
+        rlock__table_fini(&core->locks[i]);
+    }
+}

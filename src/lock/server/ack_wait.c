@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One round on a link for acknowledgements: ROLE, WAIT, ROLE behind all that was sent, or WAIT
+ * alone where the replicas' names are of no use.
+ *
+ * WAIT returns when enough replicas have answered, whichever they are. So it is asked for as many
+ * more as had it the last time and are not needed. Where others were quicker the same WAIT goes out
+ * once more, for one more.
+ */
+#include <utlist.h>
+
+#include "lock/core.h"
+#include "lock/server/ack.h"
+#include "lock/server/listing.h"
+
+#define WAIT_MOST RLOCK__SECOND
+
+bool rlock__wait_is_due(const struct rlock__link *link)
+{
+    return link->pipeline.up && link->wait == NULL;
+}
+
+/* ---- What came of it ---- */
+
+/* What the first ROLE found answered is told of. The rest was sent again since, or came from
+ * another server, and the next WAIT tells of it. */
+static void cover(struct rlock__link *link)
+{
+    struct rlock__ack *ack;
+
+    DL_FOREACH(link->acks, ack) {
+        ack->is_covered = ack->ran;
+    }
+}
+
+static void decide(struct rlock__link *link, const struct rlock__waited *waited, int64_t now)
+{
+    struct rlock__ack *ack = link->acks;
+
+    link->round.is_over = true;
+    while (ack != NULL) {
+        if (ack->is_covered) {
+            ack->have = waited != NULL ? waited->have : 0;
+            link->server->acks_failed &= !rlock__ack_is_enough(ack, waited);
+            ack->decided(ack, waited, now); /* which leaves, and others may too */
+            ack = link->acks;
+        } else {
+            ack = ack->next;
+        }
+    }
+}
+
+/* No WAIT tells of it on another connection. */
+static void decide_lost(struct rlock__link *link, int64_t now)
+{
+    cover(link);
+    decide(link, NULL, now);
+}
+
+/* ---- Sending ---- */
+
+/* How long it may take. Its answer must not be late itself, and what is to be renewed has time for
+ * several such. */
+static int64_t wait_us(const struct rlock__link *link)
+{
+    const struct rlock__pipeline *pipeline = &link->pipeline;
+    int64_t most = rlock__min(WAIT_MOST, pipeline->op_timeout / 2);
+
+    most = rlock__min(most, link->server->core->renewed_lease_us / 6);
+    if (pipeline->failover_us != 0) {
+        most = rlock__min(most, pipeline->failover_us / 2);
+    }
+    return rlock__max(most, RLOCK__MS);
+}
+
+/* With WAITAOF the primary is to have it too. */
+static void put_wait(const struct rlock__link *link, struct rlock__cmd *cmd, int64_t now)
+{
+    bool on_disk = link->server->core->acks_on_disk;
+
+    rlock__cmd_arg(cmd, rlock__bytes_of(on_disk ? "WAITAOF" : "WAIT"));
+    if (on_disk) {
+        rlock__cmd_num(cmd, 1);
+    }
+    rlock__cmd_num(cmd, link->round.asked);
+    rlock__cmd_num(cmd, rlock__max((link->round.until - now) / RLOCK__MS, 1));
+}
+
+/* NULL: nothing was sent. */
+static struct rlock__request *send(struct rlock__link *link, rlock__answer_fn *answer, bool is_wait,
+                                   int64_t now)
+{
+    struct rlock__request *request =
+        rlock__request_new(&link->server->core->requests, answer, link);
+
+    if (request == NULL) {
+        return NULL;
+    }
+    request->resend = RLOCK__DROP;
+    if (is_wait) {
+        put_wait(link, &request->cmd, now);
+    } else {
+        rlock__cmd_arg(&request->cmd, rlock__bytes_of("ROLE"));
+    }
+    rlock__server_touch(link->server);
+    return rlock__pipeline_submit(&link->pipeline, request, now) ? request
+                                                                 : rlock__request_free(request);
+}
+
+static void on_waited(struct rlock__request *request, const struct rlock__reply *reply,
+                      int64_t now);
+static void on_second(struct rlock__request *request, const struct rlock__reply *reply,
+                      int64_t now);
+
+/* Returns whether it is under way. */
+static bool send_wait(struct rlock__link *link, int64_t now)
+{
+    struct rlock__request *wait = send(link, on_waited, true, now);
+
+    link->wait = wait != NULL && link->round.is_named ? send(link, on_second, false, now) : wait;
+    return link->wait != NULL;
+}
+
+/* How many replicas are to answer. */
+static unsigned ask_for(const struct rlock__link *link)
+{
+    const struct rlock__ack *ack;
+    uint32_t must = 0, may = 0;
+    unsigned n = 0, count = 0;
+
+    DL_FOREACH(link->acks, ack) {
+        must |= ack->need.must;
+        may |= ack->need.may;
+        n = ack->need.n > n ? ack->need.n : n;
+        count = ack->need.count > count ? ack->need.count : count;
+    }
+    if (!link->round.is_named) {
+        return count;
+    }
+    n += rlock__rows(must & ~may) + rlock__rows(link->server->replicas.quick & ~(must | may));
+    return n > count ? n : count;
+}
+
+static void on_first(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__link *link = request->subject;
+    struct rlock__server *server = link->server;
+
+    (void)now;
+    (void)rlock__request_free(request);
+    link->round.offset = reply != NULL ? rlock__role_offset(reply) : -1;
+    cover(link);
+    if (reply != NULL && rlock__reply_is_error(reply) && !server->listing.is_nameless) {
+        server->listing.is_nameless = true;
+        rlock__note(server->core, RLOCK_LOG_WARNING,
+                    "server %s does not permit ROLE: the number of replicas that confirm a grant "
+                    "counts, and a copy that no failover promotes counts too",
+                    server->address);
+    }
+}
+
+void rlock__wait_send(struct rlock__link *link, int64_t now)
+{
+    struct rlock__server *server = link->server;
+    bool sent;
+
+    link->round = (struct rlock__wait_round){
+        .is_named = !server->core->acks_on_disk && !server->listing.is_nameless &&
+                    rlock__replicas_have_names(&server->replicas),
+        .offset = -1,
+        .until = now + wait_us(link)};
+    link->round.asked = ask_for(link);
+    sent = !link->pipeline.drains &&
+           (!link->round.is_named || send(link, on_first, false, now) != NULL) &&
+           send_wait(link, now);
+    if (!sent) {
+        decide_lost(link, now);
+    }
+}
+
+/* ---- Answers ---- */
+
+static void on_waited(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__link *link = request->subject;
+    bool on_disk = link->server->core->acks_on_disk;
+    struct rlock__waited waited = {.is_named = false};
+
+    (void)rlock__request_free(request);
+    if (!link->round.is_named) {
+        link->wait = NULL;
+        cover(link);
+    }
+    if (reply == NULL) {
+        if (!link->round.is_named) {
+            decide(link, NULL, now);
+        }
+        return;
+    }
+    waited.error = rlock__reply_is_error(reply) ? reply : NULL;
+    waited.local = on_disk ? rlock__reply_int(reply, 0, 0) : 0;
+    waited.count = rlock__reply_int(reply, on_disk ? 1 : 0, 0);
+    link->round.count = waited.count;
+    if (!link->round.is_named || waited.error != NULL || link->server->listing.is_nameless) {
+        decide(link, &waited, now);
+    }
+}
+
+/* Whether one that others were quicker than may answer yet. */
+static bool is_worth_more(const struct rlock__link *link, const struct rlock__waited *waited,
+                          int64_t now)
+{
+    const struct rlock__ack *ack;
+
+    if (waited->count < (int64_t)link->round.asked || now + RLOCK__MS > link->round.until ||
+        link->pipeline.drains) {
+        return false;
+    }
+    DL_FOREACH(link->acks, ack) {
+        if (ack->is_covered && !rlock__ack_is_enough(ack, waited)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void on_second(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__link *link = request->subject;
+    struct rlock__server *server = link->server;
+    struct rlock__waited waited = {.count = link->round.count};
+
+    (void)rlock__request_free(request);
+    link->wait = NULL;
+    if (link->round.is_over) {
+        return;
+    }
+    if (reply == NULL) {
+        decide_lost(link, now);
+        return;
+    }
+    rlock__listing_expect(server);
+    waited.have = rlock__replicas_role(&server->replicas, reply, link->round.offset, now);
+    waited.is_named = rlock__replicas_have_names(&server->replicas);
+    rlock__listing_tell(server);
+    if (waited.is_named && is_worth_more(link, &waited, now)) {
+        link->round.asked = (unsigned)waited.count + 1;
+        if (send_wait(link, now)) {
+            return;
+        }
+    }
+    decide(link, &waited, now);
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/server/channel.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/common.h"
+#include "lock/server/hop.h"
+#include "lock/server/route.h"
+#include "lock/server/stock.h"
+
+/* What its waiters need is looked at, at the end of the event: one may leave, and the next join. */
+void rlock__channel_unsettle(struct rlock__channel *channel)
+{
+    struct rlock__server *server = channel->server;
+
+    if (!channel->unsettled) {
+        channel->unsettled = true;
+        rlock__server_touch(server);
+        LL_PREPEND2(server->sub.unsettled, channel, unsettled_next);
+    }
+}
+
+static void add_command(struct rlock__channel *const *channels, size_t n, bool sharded,
+                        bool subscribes)
+{
+    static const char *const commands[2][2] = {{"UNSUBSCRIBE", "SUBSCRIBE"},
+                                               {"SUNSUBSCRIBE", "SSUBSCRIBE"}};
+    struct rlock__buf *out = &channels[0]->server->sub.out;
+
+    (void)rlock__buf_addf(out, "*%u\r\n", (unsigned)n + 1);
+    (void)rlock__buf_add_bulk(out, rlock__bytes_of(commands[sharded][subscribes]));
+    for (size_t i = 0; i < n; i++) {
+        (void)rlock__buf_add_bulk(out, channels[i]->name);
+    }
+}
+
+void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool subscribe)
+{
+    const struct rlock__core *core = n > 0 ? channels[0]->server->core : NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        struct rlock__channel *channel = channels[i];
+
+        channel->asked = subscribe ? RLOCK__ASKED_SUBSCRIBE : RLOCK__ASKED_UNSUBSCRIBE;
+        channel->shares = i + 1 < n;
+        DL_APPEND2(channel->server->sub.asked, channel, asked_prev, asked_next);
+        channel->plain_asked = core->sharded && core->announces_both;
+    }
+    if (n > 0 && channels[0]->plain_asked) {
+        add_command(channels, n, false, subscribe);
+    }
+    if (n > 0) {
+        add_command(channels, n, core->sharded, subscribe);
+        rlock__server_touch(channels[0]->server);
+    }
+}
+
+/* Asks the server for what the waiters need, unless a question is open; frees a channel that needs
+ * nothing. */
+static void channel_settle(struct rlock__channel *channel)
+{
+    struct rlock__server *server = channel->server;
+    bool wanted = channel->waiters != NULL;
+
+    if (channel->asked != RLOCK__ASKED_NOTHING || channel->stock != NULL) {
+        return;
+    }
+    if (server->sub.up && (wanted ? !channel->live : channel->live || channel->plain)) {
+        rlock__channels_ask(&channel, 1, wanted);
+    } else if (!wanted) {
+        HASH_DEL(server->channels, channel);
+        free(channel);
+    }
+}
+
+void rlock__channels_settle(struct rlock__server *server)
+{
+    struct rlock__channel *channel;
+
+    while ((channel = server->sub.unsettled) != NULL) {
+        server->sub.unsettled = channel->unsettled_next;
+        channel->unsettled = false;
+        channel_settle(channel);
+    }
+}
+
+struct rlock__channel *rlock__channel_find(struct rlock__server *server, struct rlock__bytes name)
+{
+    struct rlock__channel *channel = NULL;
+
+    HASH_FIND(hh, server->channels, name.at, name.len, channel);
+    return channel;
+}
+
+static struct rlock__channel *channel_get(struct rlock__server *server, struct rlock__bytes name)
+{
+    struct rlock__channel *channel = rlock__channel_find(server, name);
+
+    if (channel != NULL) {
+        return channel;
+    }
+    channel = calloc(1, sizeof(*channel) + name.len);
+    if (channel == NULL) {
+        return NULL;
+    }
+    memcpy(channel->bytes, name.at, name.len);
+    channel->server = server;
+    channel->name = rlock__bytes(channel->bytes, name.len);
+    HASH_ADD_KEYPTR(hh, server->channels, channel->bytes, name.len, channel);
+    if (channel->hh.tbl == NULL) {
+        free(channel);
+        return NULL;
+    }
+    return channel;
+}
+
+static struct rlock__bytes own_name(const struct rlock__spec *spec, uint64_t number)
+{
+    struct rlock__buf *buf = &spec->core->scratch;
+    char owner[RLOCK__OWNER_SIZE];
+
+    rlock__buf_clear(buf);
+    (void)rlock__buf_add(buf, spec->channel.at, spec->channel.len);
+    (void)rlock__buf_addf(buf, ":%s", rlock__owner_text(spec->core, number, owner).at);
+    return rlock__bytes(buf->data, buf->failed ? 0 : buf->len);
+}
+
+struct rlock__channel *rlock__channel_own(struct rlock__server *server,
+                                          const struct rlock__spec *spec, uint64_t number)
+{
+    struct rlock__bytes name = own_name(spec, number);
+
+    return name.len != 0 ? channel_get(server, name) : NULL;
+}
+
+/* Where it is woken is the lock's channel, or in a queue on the server one of its own. */
+bool rlock__channel_join(struct rlock__call *call)
+{
+    struct rlock__server *server = rlock__route(call->spec)->server;
+    bool queues = (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0;
+    struct rlock__channel *channel = queues ? rlock__channel_own(server, call->spec, call->number)
+                                            : channel_get(server, call->spec->channel);
+
+    assert(call->channel == NULL);
+    if (channel == NULL) {
+        return false;
+    }
+    call->channel = channel;
+    DL_APPEND2(channel->waiters, call, wait_prev, wait_next);
+    rlock__channel_unsettle(channel);
+    return true;
+}
+
+static struct rlock__channel *leave(struct rlock__call *call)
+{
+    struct rlock__channel *channel = call->channel;
+
+    call->channel = NULL;
+    DL_DELETE2(channel->waiters, call, wait_prev, wait_next);
+    return channel;
+}
+
+void rlock__channel_leave(struct rlock__call *call)
+{
+    rlock__channel_unsettle(leave(call));
+}
+
+void rlock__channel_leave_granted(struct rlock__call *call)
+{
+    struct rlock__channel *channel = leave(call);
+
+    if (!rlock__stock_put_by(channel, call)) {
+        rlock__channel_unsettle(channel);
+    }
+}
+
+bool rlock__channel_is_live(const struct rlock__call *call)
+{
+    return call->channel != NULL && call->channel->live &&
+           call->channel->asked == RLOCK__ASKED_NOTHING;
+}
+
+void rlock__channel_heard(struct rlock__channel *channel)
+{
+    struct rlock__call *call;
+
+    DL_FOREACH2(channel->waiters, call, wait_next)
+    {
+        rlock__ready(call, RLOCK__HEARD);
+        rlock__ready(call, RLOCK__WOKEN);
+    }
+}
+
+void rlock__channel_wake(struct rlock__channel *channel, bool all)
+{
+    struct rlock__call *call;
+
+    DL_FOREACH2(channel->waiters, call, wait_next)
+    {
+        if (call->kind == RLOCK__LISTEN || all || call->queue == NULL) {
+            rlock__ready(call, RLOCK__WOKEN);
+        }
+    }
+}
+
+/* The channel whose command is answered next, taken out of the line. */
+static struct rlock__channel *answered(struct rlock__server *server)
+{
+    struct rlock__channel *channel = server->sub.asked;
+
+    if (channel != NULL) {
+        DL_DELETE2(server->sub.asked, channel, asked_prev, asked_next);
+    }
+    return channel;
+}
+
+void rlock__channel_plain(struct rlock__channel *channel, bool subscribed)
+{
+    channel->plain_asked = false;
+    channel->plain = subscribed;
+}
+
+int64_t rlock__channel_ears(const struct rlock__channel *channel, bool may_be)
+{
+    bool asked = may_be && channel != NULL && channel->asked != RLOCK__ASKED_NOTHING;
+
+    return channel == NULL
+               ? 0
+               : (channel->live || asked) + (channel->plain || (asked && channel->plain_asked));
+}
+
+void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed)
+{
+    struct rlock__server *server = channel->server;
+
+    if (channel->asked == RLOCK__ASKED_NOTHING || server->sub.asked != channel ||
+        channel->plain_asked /* which is answered first */) {
+        if (subscribed != channel->live) { /* nobody asked: its slot has moved */
+            channel->live = subscribed;
+            rlock__stock_forget(channel);
+            rlock__channel_wake(channel, true);
+            rlock__channel_unsettle(channel);
+        }
+        return;
+    }
+    (void)answered(server);
+    channel->asked = RLOCK__ASKED_NOTHING;
+    channel->shares = false;
+    channel->live = subscribed;
+    server->sub.refused = server->sub.refused && !subscribed;
+    if (subscribed) {
+        rlock__channel_wake(channel, true);
+    }
+    rlock__channel_unsettle(channel);
+}
+
+/* Its slot is at another server: no subscription is left here. */
+static void turned_away(struct rlock__channel *channel)
+{
+    channel->asked = RLOCK__ASKED_NOTHING;
+    channel->live = false;
+    rlock__stock_forget(channel);
+    rlock__channel_wake(channel, true);
+    if (channel->waiters == NULL) {
+        rlock__channel_unsettle(channel);
+    }
+}
+
+/* Nobody needs its messages: they may go on coming. */
+static void left(struct rlock__channel *channel)
+{
+    channel->asked = RLOCK__ASKED_NOTHING;
+    channel->live = false;
+    rlock__channel_unsettle(channel);
+}
+
+/* All but old Redissons are heard still. */
+static void plain_refused(struct rlock__channel *channel, const struct rlock__reply *reply)
+{
+    struct rlock__server *server = channel->server;
+    char text[160];
+
+    rlock__channel_plain(channel, false);
+    if (channel->asked == RLOCK__ASKED_SUBSCRIBE && !server->sub.plain_refused) {
+        rlock__note(server->core, RLOCK_LOG_WARNING,
+                    "server %s refuses a plain subscription, sharded ones alone are heard: %s",
+                    server->address, rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
+    }
+    server->sub.plain_refused |= channel->asked == RLOCK__ASKED_SUBSCRIBE;
+}
+
+/* The waiters of the channel poll, until somebody asks for it anew. */
+static void refused(struct rlock__channel *channel)
+{
+    channel->asked = RLOCK__ASKED_NOTHING;
+    rlock__stock_forget(channel);
+    if (channel->waiters == NULL) {
+        rlock__channel_unsettle(channel);
+    }
+}
+
+static void note_refusal(struct rlock__server *server, const struct rlock__reply *reply)
+{
+    char text[160];
+
+    if (!server->sub.refused) {
+        rlock__note(server->core, RLOCK_LOG_WARNING,
+                    "server %s refuses a subscription, waiters ask every %d ms instead: %s",
+                    server->address, (int)(RLOCK__POLL_US / 1000),
+                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
+    }
+    server->sub.refused = true;
+}
+
+void rlock__channel_refused(struct rlock__server *server, const struct rlock__reply *reply)
+{
+    struct rlock__channel *channel = server->sub.asked;
+    bool is_elsewhere = rlock__hop_learn(&server->links[0], reply) != NULL, shares;
+
+    if (channel != NULL && channel->plain_asked) {
+        if (!is_elsewhere) { /* nobody is sent elsewhere for a plain one: that was of one before */
+            plain_refused(channel, reply);
+        }
+        return;
+    }
+    if (!is_elsewhere && (channel == NULL || channel->asked == RLOCK__ASKED_SUBSCRIBE)) {
+        note_refusal(server, reply);
+    }
+    for (shares = channel != NULL; shares;) { /* all of its command */
+        channel = answered(server);
+        shares = channel->shares;
+        channel->shares = false;
+        if (is_elsewhere) {
+            turned_away(channel);
+        } else if (channel->asked == RLOCK__ASKED_UNSUBSCRIBE) {
+            left(channel);
+        } else {
+            refused(channel);
+        }
+    }
+}
+
+void rlock__channels_up(struct rlock__server *server)
+{
+    struct rlock__channel *channel, *after;
+
+    rlock__channels_down(server);
+    server->sub.up = true;
+    HASH_ITER(hh, server->channels, channel, after) {
+        rlock__channel_unsettle(channel);
+    }
+}
+
+void rlock__channels_down(struct rlock__server *server)
+{
+    struct rlock__channel *channel, *after;
+    struct rlock__call *call;
+
+    server->sub.up = false;
+    server->sub.asked = NULL;
+    rlock__buf_clear(&server->sub.out);
+    HASH_ITER(hh, server->channels, channel, after) {
+        channel->asked = RLOCK__ASKED_NOTHING;
+        channel->live = channel->plain = channel->plain_asked = channel->shares = false;
+        DL_FOREACH2(channel->waiters, call, wait_next)
+        {
+            if (call->kind == RLOCK__ACQUIRE) {
+                rlock__ready(call, RLOCK__DEAF);
+            }
+        }
+        rlock__channel_unsettle(channel);
+    }
+    rlock__stocks_drop(server);
+}
+
+void rlock__channels_fini(struct rlock__server *server)
+{
+    struct rlock__channel *channel, *after;
+
+    rlock__stocks_drop(server);
+    HASH_ITER(hh, server->channels, channel, after) {
+        HASH_DEL(server->channels, channel);
+        free(channel);
+    }
+}

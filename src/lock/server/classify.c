@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a server's error means for a lock, and how a text says it. */
+#include "lock/server/classify.h"
+
+#include <stdio.h>
+
+#include "lock/server/server.h"
+
+struct rlock__class rlock__core_classify(const struct rlock__core *core,
+                                         const struct rlock__reply *reply)
+{
+    if (core->redirect != NULL &&
+        (rlock__error_has(reply, "MOVED") || rlock__error_has(reply, "ASK"))) {
+        return rlock__class_of_moving();
+    }
+    return rlock__classify(reply);
+}
+
+static void write_lacking(const struct rlock__reply *error, const char *command, char *out,
+                          size_t size)
+{
+    char name[32];
+
+    rlock__lacking(error, name, sizeof(name));
+    if (name[0] == '\0' && command != NULL) {
+        (void)snprintf(name, sizeof(name), "%s", command);
+    }
+    (void)snprintf(out, size, "the server does not support %s%s",
+                   name[0] != '\0' ? name : "a command that a lock's script needs",
+                   strcmp(name, "WAIT") == 0 ? "; set acks = RLOCK_ACKS_OFF" : "");
+}
+
+const char *rlock__refusal(const struct rlock__spec *spec, const struct rlock__server *server,
+                           const struct rlock__reply *error, const char *command,
+                           char out[static RLOCK__REFUSAL_SIZE])
+{
+    struct rlock__class class = rlock__core_classify(spec->core, error);
+    char text[160], plain[120];
+    bool known = rlock__is_known(&class);
+
+    (void)rlock__text(rlock__reply_str(error, 0), text, sizeof(text));
+    if (rlock__is_moving(&class) && spec->core->slot != NULL) {
+        (void)snprintf(plain, sizeof(plain), "slot %u is being moved", spec->slot);
+    } else if (rlock__is_lacking(&class)) {
+        write_lacking(error, command, plain, sizeof(plain));
+    } else {
+        (void)snprintf(plain, sizeof(plain), "%s%s%s", command != NULL ? command : "",
+                       command != NULL ? ": " : "", class.hint);
+    }
+    /* Where the plain words say enough, the command cuts what the server said. */
+    (void)snprintf(out, RLOCK__REFUSAL_SIZE, "%s (server %s%s: %s)", plain, server->address,
+                   known ? " said" : "", text);
+    return out;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/server/hop.h"
+
+#include <utlist.h>
+
+#include "lock/server/channel.h"
+#include "lock/server/route.h"
+#include "lock/server/send.h"
+
+static bool go_to(struct rlock__request *request, struct rlock__link *link, bool asking,
+                  int64_t now)
+{
+    request->first_t0 = rlock__hop_t0(request);
+    request->hops++;
+    request->link = link;
+    request->gen = request->lost_gen = 0; /* none is on that link yet */
+    rlock__server_need(link->server, now);
+    rlock__set_asking(request, asking);
+    rlock__server_touch(link->server);
+    return rlock__pipeline_submit(&link->pipeline, request, now);
+}
+
+/* Without a subject nobody wants it, and its lock may be gone. */
+static bool may_hop(const struct rlock__request *request)
+{
+    return request->subject != NULL && request->spec != NULL &&
+           request->spec->core->redirect != NULL && !request->garbled &&
+           request->resend != RLOCK__DROP;
+}
+
+/* Its link to that server: what is to be acknowledged there goes over one for that. */
+static struct rlock__link *link_to(const struct rlock__request *request,
+                                   struct rlock__server *server)
+{
+    if (request->acked && rlock__acks_needed(server) != 0) {
+        struct rlock__link *first = &server->links[server->n_routed];
+
+        return first->pipeline.up ? first : &server->links[server->n_links - 1];
+    }
+    return &server->links[request->spec->hash % server->n_routed];
+}
+
+static struct rlock__link *home_of(const struct rlock__request *request)
+{
+    return link_to(request, rlock__route(request->spec)->server);
+}
+
+bool rlock__hop(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__server *server = NULL;
+    enum rlock__redirect way;
+
+    if (!may_hop(request)) {
+        return false;
+    }
+    if (reply == NULL) {
+        return request->asking && request->resend == RLOCK__RESEND &&
+               go_to(request, home_of(request), false, now);
+    }
+    way = rlock__reply_is_error(reply) && request->hops < RLOCK__HOPS
+              ? request->spec->core->redirect(request->spec->core, request->link, reply, &server)
+              : RLOCK__NO_REDIRECT;
+    if (way == RLOCK__NO_REDIRECT || server == NULL) {
+        return false;
+    }
+    request->copies--; /* that one certainly did not run */
+    return go_to(request, link_to(request, server), way == RLOCK__ASK, now);
+}
+
+bool rlock__hop_home(struct rlock__request *request, int64_t now)
+{
+    if (!request->asking || request->homed || !may_hop(request)) {
+        return false;
+    }
+    request->homed = true;
+    request->copies--; /* it found nothing to do */
+    return go_to(request, home_of(request), false, now);
+}
+
+int64_t rlock__hop_t0(const struct rlock__request *request)
+{
+    return request->hops != 0 ? request->first_t0 : request->t0;
+}
+
+struct rlock__server *rlock__hop_learn(struct rlock__link *from, const struct rlock__reply *reply)
+{
+    struct rlock__core *core = from->server->core;
+    struct rlock__server *server = NULL;
+
+    if (core->redirect != NULL && rlock__reply_is_error(reply)) {
+        (void)core->redirect(core, from, reply, &server);
+    }
+    return server;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/server/link.h"
+
+#include <stdio.h>
+
+#include "lock/common.h"
+#include "lock/server/classify.h"
+#include "lock/server/listing.h"
+#include "lock/server/route.h"
+
+/* ---- When a connection is made ---- */
+
+int64_t rlock__tries_due(const struct rlock__tries *tries, const struct rlock__core *core)
+{
+    return tries->connecting || core->n_connecting >= RLOCK__CONNECTING_MAX ? RLOCK__NEVER
+                                                                            : tries->retry_at;
+}
+
+void rlock__tries_begin(struct rlock__tries *tries, struct rlock__core *core)
+{
+    core->n_connecting += !tries->connecting;
+    tries->connecting = true;
+}
+
+static void tries_end(struct rlock__tries *tries, struct rlock__core *core)
+{
+    core->n_connecting -= tries->connecting;
+    tries->connecting = false;
+}
+
+void rlock__tries_up(struct rlock__tries *tries, struct rlock__core *core, int64_t now)
+{
+    tries_end(tries, core);
+    tries->heard = false;
+    tries->up_at = now;
+    tries->broke_at = 0;
+}
+
+void rlock__tries_down(struct rlock__tries *tries, struct rlock__core *core, bool was_up,
+                       int64_t now)
+{
+    int64_t pause = 0;
+
+    if (was_up && (tries->heard || now >= tries->up_at + RLOCK__SECOND)) {
+        tries->failures = 0;
+    } else {
+        pause = rlock__backoff(core, tries->failures++);
+    }
+    tries_end(tries, core);
+    tries->broke_at = was_up ? now : tries->broke_at;
+    tries->retry_at = now + pause;
+}
+
+int64_t rlock__link_due(const struct rlock__link *link)
+{
+    return link->pipeline.up || link->server->is_let_go
+               ? RLOCK__NEVER
+               : rlock__tries_due(&link->tries, link->server->core);
+}
+
+size_t rlock__link_begin(struct rlock__link *link, uint64_t ret_unfenced[RLOCK__UNFENCED_MAX])
+{
+    rlock__tries_begin(&link->tries, link->server->core);
+    memcpy(ret_unfenced, link->unfenced, sizeof(link->unfenced));
+    return link->n_unfenced;
+}
+
+/* ---- Silence on the link ---- */
+
+static void on_overdue(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__link *link = RLOCK__OF(struct rlock__link, overdue, timer);
+
+    rlock__server_touch(link->server);
+    rlock__pipeline_check(&link->pipeline, now);
+}
+
+static void on_pong(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    (void)reply;
+    (void)now;
+    (void)rlock__request_free(request);
+}
+
+/* For how long it may be silent before it is tried: several times while nobody can have been
+ * promoted in its place. */
+static int64_t idle_of(const struct rlock__pipeline *pipeline)
+{
+    return pipeline->failover_us != 0 ? rlock__min(pipeline->failover_us / 4, RLOCK__IDLE_US)
+                                      : RLOCK__IDLE_US;
+}
+
+/* A link without a FIN looks alive: only an answer proves it. Without one it is overdue, and
+ * breaks. */
+static void on_idle(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__link *link = RLOCK__OF(struct rlock__link, idle, timer);
+    struct rlock__pipeline *pipeline = &link->pipeline;
+    struct rlock__request *ping;
+
+    int64_t idle_us = idle_of(pipeline);
+
+    rlock__server_touch(link->server);
+    if (pipeline->up && pipeline->sent == NULL && now >= pipeline->heard_at + idle_us) {
+        ping = rlock__request_new(&link->server->core->requests, on_pong, NULL);
+        if (ping != NULL) {
+            ping->resend = RLOCK__DROP;
+            rlock__cmd_arg(&ping->cmd, rlock__bytes_of("PING"));
+        }
+        if (ping != NULL && !rlock__pipeline_submit(pipeline, ping, now)) {
+            (void)rlock__request_free(ping);
+        }
+    }
+    rlock__timer_set(&link->server->core->timers, timer, now + idle_us);
+}
+
+void rlock__link_settle(struct rlock__link *link, int64_t now)
+{
+    int64_t overdue;
+
+    bool drained = link->pipeline.drains && link->pipeline.sent == NULL;
+
+    if (link->pipeline.close || drained) {
+        /* that a reply is overdue is for a tick to say, when all was read */
+        rlock__pipeline_check(&link->pipeline, now);
+    }
+    overdue = rlock__pipeline_overdue_at(&link->pipeline);
+    if (!link->overdue.set || link->overdue.at != overdue) {
+        rlock__timer_set(&link->server->core->timers, &link->overdue, overdue);
+    }
+}
+
+/* ---- Up and down ---- */
+
+void rlock__link_init(struct rlock__link *link, struct rlock__server *server)
+{
+    link->server = server;
+    link->overdue.fire = on_overdue;
+    link->idle.fire = on_idle;
+    link->pipeline.op_timeout = server->core->op_timeout_us;
+    link->pipeline.failover_us = server->core->failover_us;
+}
+
+void rlock__link_fini(struct rlock__link *link)
+{
+    struct rlock__timers *timers = &link->server->core->timers;
+
+    rlock__pipeline_fini(&link->pipeline);
+    rlock__timer_unset(timers, &link->overdue);
+    rlock__timer_unset(timers, &link->idle);
+}
+
+/* Why the link is down: said where it is news. That a link which was up has broken is not worth a
+ * warning as long as another one can be made. */
+static void note_down(struct rlock__link *link, bool was_up, const char *text)
+{
+    struct rlock__core *core = link->server->core;
+
+    if (was_up) {
+        rlock__note(core, RLOCK_LOG_INFO, "server %s", text);
+    } else if (!link->warned || strcmp(link->error, text) != 0) {
+        link->warned = true;
+        rlock__note(core, RLOCK_LOG_WARNING, "server %s", text);
+    }
+}
+
+static void note_up(const struct rlock__link *link, int64_t now)
+{
+    enum rlock_level level = link->warned ? RLOCK_LOG_WARNING : RLOCK_LOG_INFO;
+    const char *address = link->server->address;
+
+    if (link->tries.broke_at == 0) {
+        rlock__note(link->server->core, level, "server %s: connected", address);
+    } else {
+        rlock__note(link->server->core, level, "server %s: reconnected after %lld ms", address,
+                    (long long)((now - link->tries.broke_at) / RLOCK__MS));
+    }
+}
+
+void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, bool fenced,
+                    int64_t now)
+{
+    struct rlock__core *core = link->server->core;
+    bool all = fenced && !link->unfenceable;
+
+    note_up(link, now);
+    link->warned = link->final = link->replaced = false;
+    link->code = 0;
+    link->client_id = client_id;
+    link->n_unfenced = all ? 0 : link->n_unfenced;
+    rlock__tries_up(&link->tries, core, now);
+    rlock__pipeline_up(&link->pipeline, gen, all ? gen : link->pipeline.fenced_below, now);
+    rlock__timer_set(&core->timers, &link->idle, now + idle_of(&link->pipeline));
+    rlock__server_need(link->server, now);
+    rlock__listing_begin(link, now);
+}
+
+/* The connection that broke may still run something on the server. */
+static void remember_unfenced(struct rlock__link *link)
+{
+    if (link->client_id == 0 || link->n_unfenced == RLOCK__UNFENCED_MAX) {
+        link->unfenceable = true;
+    } else {
+        link->unfenced[link->n_unfenced++] = link->client_id;
+    }
+    link->client_id = 0;
+}
+
+bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool final,
+                      const char *text, int64_t now)
+{
+    struct rlock__core *core = link->server->core;
+
+    if (link->pipeline.up && gen < link->pipeline.gen) {
+        return false;
+    }
+    if (link->is_let_go) { /* all on it was answered */
+        link->is_let_go = false;
+        link->client_id = 0;
+        tries_end(&link->tries, core);
+        link->tries.retry_at = now;
+        link->pipeline.why = "not connected yet";
+        return false;
+    }
+    note_down(link, gen != 0, text);
+    if (gen != 0) {
+        remember_unfenced(link);
+    }
+    rlock__tries_down(&link->tries, core, gen != 0, now);
+    if (gen != 0 && link->pipeline.lied) { /* and may do so each time */
+        link->tries.retry_at = rlock__max(link->tries.retry_at, now + rlock__backoff(core, 0));
+    }
+    rlock__pipeline_down(&link->pipeline, gen, now);
+    link->code = code;
+    link->final = final;
+    (void)snprintf(link->error, sizeof(link->error), "%s", text);
+    return true;
+}
+
+void rlock__link_withhold(struct rlock__link *link, const char *why, int64_t now)
+{
+    rlock__server_touch(link->server);
+    rlock__pipeline_break(&link->pipeline, "another server may be the right one", now);
+    link->warned = true; /* whoever withholds it says why */
+    (void)snprintf(link->error, sizeof(link->error), "%s", why);
+}
+
+void rlock__link_heard(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,
+                       int64_t now)
+{
+    struct rlock__pipeline *pipeline = &link->pipeline;
+    struct rlock__core *core = link->server->core;
+    bool demoted = rlock__reply_is_error(reply) && rlock__is_demoted(reply);
+
+    if (demoted && pipeline->up && gen == pipeline->gen && !pipeline->drains) {
+        rlock__pipeline_drain(pipeline, "READONLY: the server is a replica");
+        if (core->on_demoted != NULL) {
+            core->on_demoted(core);
+        }
+    }
+    rlock__pipeline_reply(pipeline, gen, reply, now);
+    link->tries.heard = !demoted && (link->tries.heard || !pipeline->lied);
+}
+
+bool rlock__link_is_down(const struct rlock__link *link)
+{
+    return !link->pipeline.up && link->code != 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/server/route.h"
+
+struct rlock__link *rlock__route(const struct rlock__spec *spec)
+{
+    struct rlock__server *server = spec->core->route(spec->core, spec);
+
+    return &server->links[spec->hash % server->n_routed];
+}
+
+/* Redisson looks every five seconds whether its subscriptions are to be made elsewhere. */
+#define SETTLED_US (10 * RLOCK__SECOND)
+
+struct rlock__bytes rlock__settled(const struct rlock__server *server, int64_t now)
+{
+    const struct rlock__core *core = server->core;
+    bool in_cluster = core->redirect != NULL;
+
+    if ((core->moved_at != 0 && now < core->moved_at + SETTLED_US) ||
+        (in_cluster && (!core->sharded || core->announces_both || server->id == NULL))) {
+        return rlock__bytes("-", 1);
+    }
+    return in_cluster ? rlock__bytes_of(server->id) : rlock__bytes("", 0);
+}
+
+void rlock__server_need(struct rlock__server *server, int64_t now)
+{
+    server->used_at = now;
+    if (server->is_let_go) {
+        server->is_let_go = false;
+        rlock__server_touch(server); /* a link to it is due */
+    }
+}
+
+struct rlock__need rlock__acks_need(const struct rlock__server *server)
+{
+    return rlock__replicas_need(&server->replicas, server->core->acks);
+}
+
+unsigned rlock__acks_needed(const struct rlock__server *server)
+{
+    struct rlock__need need;
+
+    if (!rlock__acks_are_possible(server)) {
+        return 0;
+    }
+    need = rlock__acks_need(server);
+    return rlock__need_size(&need) + server->core->acks_on_disk;
+}
+
+bool rlock__acks_are_possible(const struct rlock__server *server)
+{
+    const struct rlock__core *core = server->core;
+
+    return core->acks_on_disk || core->acks > 0 ||
+           (core->acks != RLOCK_ACKS_OFF && server->replicas.n_known != 0);
+}

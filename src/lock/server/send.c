@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/server/send.h"
+
+#include "lock/common.h"
+#include "lock/server/route.h"
+
+void rlock__set_asking(struct rlock__request *request, bool asking)
+{
+    struct rlock__cmd *cmd = &request->cmd;
+
+    if (request->asking == asking) {
+        return;
+    }
+    request->asking = asking;
+    if (cmd->script != NULL && asking) {
+        request->untold_len = cmd->args.len;
+        rlock__cmd_arg(cmd, rlock__bytes_of("asking"));
+    } else if (cmd->script != NULL) {
+        cmd->args.len = request->untold_len;
+        cmd->n_args--;
+    }
+}
+
+bool rlock__submit(struct rlock__request *request, struct rlock__spec *spec,
+                   struct rlock__link *link, int64_t now)
+{
+    request->spec = spec;
+    request->link = link;
+    request->homed = false;
+    request->hops = 0;
+    rlock__server_need(link->server, now);
+    rlock__set_asking(request,
+                      spec->core->redirect != NULL && link->server != rlock__route(spec)->server);
+    rlock__server_touch(link->server);
+    return rlock__pipeline_submit(&link->pipeline, request, now);
+}
+
+struct rlock__request *rlock__abandon(struct rlock__request *request)
+{
+    request->subject = NULL;
+    request->resend = RLOCK__DROP;
+    if (request->sent) {
+        return NULL;
+    }
+    rlock__server_touch(request->link->server);
+    rlock__pipeline_withdraw(&request->link->pipeline, request);
+    return rlock__request_free(request);
+}
+
+struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rlock__link *link,
+                                           uint64_t number, uint32_t count, int64_t lease_us,
+                                           rlock__answer_fn *answer, void *subject, int64_t now)
+{
+    struct rlock__request *request = rlock__request_new(&spec->core->requests, answer, subject);
+    char owner[RLOCK__OWNER_SIZE];
+    struct rlock__args args = {.owner = rlock__owner_text(spec->core, number, owner),
+                               .count = count,
+                               .lease_ms = rlock__ms_up(lease_us)};
+
+    if (request == NULL) {
+        return NULL;
+    }
+    spec->ops->release(spec, &args, &request->cmd);
+    return rlock__submit(request, spec, link, now) ? request : rlock__request_free(request);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/server/server.h"
+
+#include <stdio.h>
+#include <utlist.h>
+
+#include "lock/common.h"
+#include "lock/server/channel.h"
+#include "lock/server/listing.h"
+
+void rlock__server_init(struct rlock__server *server, struct rlock__core *core, unsigned n_routed,
+                        unsigned n_acks)
+{
+    server->core = core;
+    server->n_routed = n_routed;
+    server->n_links = n_routed + n_acks;
+    server->started_at = RLOCK__UNKNOWN;
+    rlock__listing_init(server);
+    for (unsigned i = 0; i < server->n_links; i++) {
+        rlock__link_init(&server->links[i], server);
+    }
+}
+
+void rlock__server_fini(struct rlock__server *server)
+{
+    rlock__acks_drop(server, 0);
+    for (unsigned i = 0; i < server->n_links; i++) {
+        rlock__link_fini(&server->links[i]);
+    }
+    rlock__buf_fini(&server->sub.out);
+}
+
+/* ---- Its age ---- */
+
+/*
+ * When the server started, no earlier than it did. It counts its uptime by the wall clock, and
+ * takes the difference of two times whose seconds are cut off: nearly a second too much, and any
+ * number at all once that clock was set.
+ */
+static int64_t start_of(int64_t uptime_s, int64_t now)
+{
+    return uptime_s < 0 ? now : now - rlock__max(uptime_s - 1, 0) * RLOCK__SECOND;
+}
+
+/*
+ * A client that saw another run of the server before need not trust its clock: this run has just
+ * started. That holds also where the server tells neither its run nor its uptime any more. Of the
+ * same run the client keeps the latest start that the server ever reported, since the server's
+ * clock may have been set forward. But the server was running when the client first saw it.
+ */
+static void note_age(struct rlock__server *server, int64_t uptime_s, bool restarted, int64_t now)
+{
+    server->is_age_told = uptime_s != RLOCK__UNKNOWN;
+    if (restarted) {
+        server->started_at = now;
+    } else if (server->is_age_told) {
+        int64_t start = rlock__max(server->started_at, start_of(uptime_s, now));
+
+        server->started_at = rlock__min(start, server->seen_at);
+    }
+}
+
+bool rlock__server_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,
+                         int64_t now)
+{
+    bool is_other = strcmp(server->run_id, run_id) != 0;
+    bool restarted = server->run_id[0] != '\0' && is_other;
+
+    if (is_other || run_id[0] == '\0') { /* a run without an id may be another one each time */
+        server->seen_at = now;
+    }
+    (void)snprintf(server->run_id, sizeof(server->run_id), "%s", run_id);
+    server->life += restarted;
+    server->core->moved_at = restarted ? now : server->core->moved_at;
+    note_age(server, uptime_s, restarted, now);
+    return restarted;
+}
+
+void rlock__server_changed(struct rlock__server *server, int64_t now)
+{
+    struct rlock__call *call;
+
+    rlock__server_touch(server);
+    for (unsigned i = 0; i < server->n_links; i++) {
+        rlock__pipeline_break(&server->links[i].pipeline, "another server is in its place", now);
+    }
+    DL_FOREACH2(server->core->calls, call, all_next)
+    {
+        if (call->kind == RLOCK__ACQUIRE && call->channel != NULL &&
+            call->channel->server == server) {
+            rlock__ready(call, RLOCK__WOKEN);
+        }
+    }
+}
+
+static void note_age_missed(struct rlock__server *server)
+{
+    if (!server->is_age_missed) {
+        server->is_age_missed = true;
+        rlock__note(server->core, RLOCK_LOG_WARNING,
+                    "server %s does not tell since when it runs (is INFO permitted?): it counts "
+                    "for RedLocks as soon as it restarts",
+                    server->address);
+    }
+}
+
+bool rlock__server_is_young(struct rlock__server *server, int64_t min_uptime_us, int64_t now)
+{
+    if (min_uptime_us != 0 && !server->is_age_told) {
+        note_age_missed(server);
+    }
+    return min_uptime_us != 0 && now < server->started_at + min_uptime_us;
+}
+
+/* ---- Its clock ---- */
+
+void rlock__server_told_time(struct rlock__server *server, int64_t seconds, int64_t us, int64_t t0,
+                             int64_t now)
+{
+    int64_t offset = seconds * RLOCK__SECOND + us - now, step = offset - server->clock_offset;
+    int64_t margin = RLOCK__SECOND / 2 + (now - t0) + server->clock_slack;
+    bool known = server->clock_offset != 0;
+
+    server->clock_offset = offset;
+    server->clock_slack = now - t0;
+    if (!known || (step <= margin && step >= -margin)) {
+        return;
+    }
+    if (step > margin) {
+        server->stepped_at = now;
+    }
+    rlock__note(server->core, RLOCK_LOG_WARNING,
+                "server %s: its clock was set by %lld ms: leases ended earlier or later",
+                server->address, (long long)(step / RLOCK__MS));
+}

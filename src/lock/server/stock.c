@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/server/stock.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/server/channel.h"
+#include "lock/server/route.h"
+
+#define MOST 16               /* channels ahead, and the same that were granted */
+#define IDLE_US RLOCK__SECOND /* without a busy lock: then the stock goes */
+
+struct rlock__stock {
+    UT_hash_handle hh; /* in server.stocks, by the lock's channel */
+    struct rlock__server *server;
+    struct rlock__channel *ahead; /* the one that was asked for first is the first */
+    struct rlock__channel *spent; /* of numbers that were granted */
+    unsigned n_ahead, n_spent;
+    unsigned wanted; /* calls that found the lock busy after the first, at most MOST */
+    struct rlock__timer idle;
+    char name[];
+};
+
+/* Where plain channels are heard beside sharded ones, a refusal of the plain ones would have to be
+ * told apart for each. */
+static bool may_have(const struct rlock__call *call)
+{
+    const struct rlock__core *core = call->core;
+
+    return (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0 &&
+           !(core->sharded && core->announces_both);
+}
+
+static struct rlock__stock *stock_find(const struct rlock__call *call)
+{
+    const struct rlock__server *server = rlock__route(call->spec)->server;
+    struct rlock__stock *stock = NULL;
+
+    if (may_have(call)) {
+        HASH_FIND(hh, server->stocks, call->spec->channel.at, call->spec->channel.len, stock);
+    }
+    return stock;
+}
+
+static void take_out(struct rlock__channel *channel)
+{
+    struct rlock__stock *stock = channel->stock;
+
+    if (channel->is_spent) {
+        DL_DELETE2(stock->spent, channel, stock_prev, stock_next);
+        stock->n_spent--;
+    } else {
+        DL_DELETE2(stock->ahead, channel, stock_prev, stock_next);
+        stock->n_ahead--;
+    }
+    channel->stock = NULL;
+    channel->is_spent = false;
+}
+
+/* Ends the subscriptions of all in the list, with one command. Those that are not live are left to
+ * what is asked for them, or is not. */
+static void give_up(struct rlock__channel *list)
+{
+    struct rlock__channel *live[2 * MOST], *channel, *after;
+    size_t n = 0;
+
+    DL_FOREACH_SAFE2(list, channel, after, stock_next)
+    {
+        take_out(channel);
+        if (channel->live && channel->asked == RLOCK__ASKED_NOTHING && n < 2 * MOST) {
+            live[n++] = channel;
+        } else {
+            rlock__channel_unsettle(channel);
+        }
+    }
+    rlock__channels_ask(live, n, false);
+}
+
+static void stock_drop(struct rlock__stock *stock)
+{
+    struct rlock__server *server = stock->server;
+
+    give_up(stock->ahead);
+    give_up(stock->spent);
+    rlock__timer_unset(&server->core->timers, &stock->idle);
+    HASH_DEL(server->stocks, stock);
+    free(stock);
+}
+
+static void on_idle(struct rlock__timer *timer, int64_t now)
+{
+    (void)now;
+    stock_drop(RLOCK__OF(struct rlock__stock, idle, timer));
+}
+
+static struct rlock__stock *stock_new(const struct rlock__call *call)
+{
+    struct rlock__server *server = rlock__route(call->spec)->server;
+    struct rlock__bytes name = call->spec->channel;
+    struct rlock__stock *stock = calloc(1, sizeof(*stock) + name.len);
+
+    if (stock == NULL) {
+        return NULL;
+    }
+    stock->server = server;
+    stock->idle.fire = on_idle;
+    memcpy(stock->name, name.at, name.len);
+    HASH_ADD_KEYPTR(hh, server->stocks, stock->name, name.len, stock);
+    if (stock->hh.tbl == NULL) {
+        free(stock);
+        return NULL;
+    }
+    return stock;
+}
+
+/* Subscribes to the channels of numbers to come, with one command. */
+static void order(struct rlock__stock *stock, const struct rlock__spec *spec)
+{
+    struct rlock__channel *fresh[MOST];
+    size_t n = 0;
+
+    while (stock->n_ahead < stock->wanted) {
+        uint64_t number = ++spec->core->last_number;
+        struct rlock__channel *channel = rlock__channel_own(stock->server, spec, number);
+
+        if (channel == NULL) {
+            break;
+        }
+        channel->number = number;
+        channel->stock = stock;
+        DL_APPEND2(stock->ahead, channel, stock_prev, stock_next);
+        stock->n_ahead++;
+        fresh[n++] = channel;
+    }
+    rlock__channels_ask(fresh, n, true);
+}
+
+void rlock__stock_fill(const struct rlock__call *call, int64_t now)
+{
+    struct rlock__stock *stock = stock_find(call);
+
+    if (!may_have(call) || call->wait_us == 0 || call->attempts > 1 || call->core->closed) {
+        return;
+    }
+    if (stock != NULL) {
+        stock->wanted += stock->wanted < MOST;
+    } else {
+        stock = stock_new(call);
+    }
+    if (stock != NULL) {
+        rlock__timer_set(&call->core->timers, &stock->idle, now + IDLE_US);
+        if (stock->server->sub.up && !stock->server->sub.refused &&
+            stock->n_ahead <= stock->wanted / 2) {
+            order(stock, call->spec);
+        }
+    }
+}
+
+bool rlock__stock_take(struct rlock__call *call)
+{
+    bool waits = call->wait_us != 0 && call->batch == NULL;
+    struct rlock__stock *stock = waits ? stock_find(call) : NULL;
+    struct rlock__channel *channel = stock != NULL ? stock->ahead : NULL;
+
+    if (channel == NULL || !channel->live || channel->asked != RLOCK__ASKED_NOTHING) {
+        return false;
+    }
+    take_out(channel);
+    call->number = channel->number;
+    return rlock__channel_join(call);
+}
+
+bool rlock__stock_put_by(struct rlock__channel *channel, const struct rlock__call *call)
+{
+    struct rlock__stock *stock = stock_find(call);
+
+    if (stock == NULL || stock->wanted == 0 || stock->server != channel->server ||
+        channel->waiters != NULL || !channel->live || channel->asked != RLOCK__ASKED_NOTHING) {
+        return false;
+    }
+    channel->stock = stock;
+    channel->is_spent = true;
+    DL_APPEND2(stock->spent, channel, stock_prev, stock_next);
+    stock->n_spent++;
+    if (stock->n_spent == MOST) {
+        give_up(stock->spent);
+    }
+    return true;
+}
+
+void rlock__stock_forget(struct rlock__channel *channel)
+{
+    if (channel->stock != NULL) {
+        take_out(channel);
+    }
+}
+
+void rlock__stocks_drop(struct rlock__server *server)
+{
+    struct rlock__stock *stock, *after;
+
+    HASH_ITER(hh, server->stocks, stock, after) {
+        stock_drop(stock);
+    }
+}
+
+void rlock__stocks_close(struct rlock__core *core)
+{
+    struct rlock__server *server;
+
+    DL_FOREACH(core->servers, server) {
+        rlock__stocks_drop(server);
+    }
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/server/subscriber.h"
+
+#include <utlist.h>
+
+#include "lock/server/channel.h"
+
+/* Nobody hears anything on it. */
+static bool is_unneeded(const struct rlock__server *server)
+{
+    return server->is_let_go && server->channels == NULL;
+}
+
+int64_t rlock__subscriber_due(const struct rlock__server *server)
+{
+    const struct rlock__subscriber *sub = &server->sub;
+    const struct rlock__core *core = server->core;
+
+    if (sub->up && is_unneeded(server)) {
+        return 0;
+    }
+    if (sub->up) {
+        return sub->pinged_at != 0 ? sub->pinged_at + core->op_timeout_us
+                                   : sub->heard_at + RLOCK__IDLE_US;
+    }
+    return server->channels != NULL && !core->closed ? rlock__tries_due(&sub->tries, core)
+                                                     : RLOCK__NEVER;
+}
+
+bool rlock__subscriber_begin(struct rlock__server *server, int64_t now)
+{
+    if (server->sub.up || now < rlock__subscriber_due(server)) {
+        return false;
+    }
+    rlock__tries_begin(&server->sub.tries, server->core);
+    return true;
+}
+
+void rlock__subscriber_up(struct rlock__server *server, int64_t now)
+{
+    if (server->sub.tries.broke_at != 0) {
+        rlock__note(server->core, RLOCK_LOG_INFO,
+                    "server %s: the subscriber connection is back after %lld ms", server->address,
+                    (long long)((now - server->sub.tries.broke_at) / RLOCK__MS));
+    }
+    rlock__tries_up(&server->sub.tries, server->core, now);
+    server->sub.heard_at = now;
+    server->sub.pinged_at = 0;
+    rlock__channels_up(server);
+}
+
+static void note_broken(const struct rlock__server *server)
+{
+    if (!is_unneeded(server)) {
+        rlock__note(server->core, RLOCK_LOG_INFO,
+                    "server %s: the subscriber connection broke, waiters ask every %d ms meanwhile",
+                    server->address, (int)(RLOCK__POLL_US / 1000));
+    }
+}
+
+void rlock__subscriber_down(struct rlock__server *server, int64_t now)
+{
+    rlock__tries_down(&server->sub.tries, server->core, server->sub.up, now);
+    if (server->sub.up) {
+        note_broken(server);
+        rlock__channels_down(server);
+    }
+}
+
+/* Whether it is this word, or that of sharded channels: with an s in front. */
+static bool is(struct rlock__bytes what, const char *word)
+{
+    const struct rlock__bytes plain = rlock__bytes_of(word);
+    bool sharded = what.len == plain.len + 1 && what.at[0] == 's';
+
+    return rlock__bytes_equal(what, plain) ||
+           (sharded && rlock__bytes_equal(rlock__bytes(what.at + 1, plain.len), plain));
+}
+
+/* In a cluster plain words are of the plain channel beside the sharded one. */
+static void on_answer(struct rlock__channel *channel, struct rlock__bytes what, bool subscribed)
+{
+    const char *plain = subscribed ? "subscribe" : "unsubscribe";
+
+    if (channel->server->core->sharded && rlock__bytes_equal(what, rlock__bytes_of(plain))) {
+        rlock__channel_plain(channel, subscribed);
+    } else {
+        rlock__channel_acknowledged(channel, subscribed);
+    }
+}
+
+void rlock__subscriber_heard(struct rlock__server *server, const struct rlock__reply *reply,
+                             int64_t now)
+{
+    struct rlock__bytes what = rlock__reply_str(reply, 0), name = rlock__reply_str(reply, 1);
+    struct rlock__channel *channel;
+
+    server->sub.tries.heard = true;
+    server->sub.heard_at = now;
+    server->sub.pinged_at = 0;
+    if (rlock__reply_is_error(reply)) {
+        rlock__channel_refused(server, reply);
+        return;
+    }
+    channel = rlock__channel_find(server, name);
+    if (channel == NULL) {
+        return;
+    }
+    if (is(what, "message")) {
+        rlock__channel_heard(channel);
+    } else if (is(what, "subscribe")) {
+        on_answer(channel, what, true);
+    } else if (is(what, "unsubscribe")) {
+        on_answer(channel, what, false);
+    }
+}
+
+/* A connection without a FIN looks alive: only an answer proves it. */
+bool rlock__subscriber_check(struct rlock__server *server, int64_t now)
+{
+    struct rlock__subscriber *sub = &server->sub;
+
+    if (!sub->up || now < rlock__subscriber_due(server)) {
+        return true;
+    }
+    if (sub->pinged_at != 0 || is_unneeded(server)) {
+        return false;
+    }
+    sub->pinged_at = now;
+    return rlock__buf_add(&sub->out, "*1\r\n$4\r\nPING\r\n", 14);
+}
