@@ -29,6 +29,24 @@ static inline bool rlock__bytes_equal(struct rlock__bytes a, struct rlock__bytes
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
 
+/* FNV-1a, of Glenn Fowler, Landon Curt Noll and Phong Vo: 64 bits, and folded for a table. */
+static inline uint64_t rlock__bytes_fnv(struct rlock__bytes bytes)
+{
+    uint64_t number = 14695981039346656037U;
+
+    for (size_t i = 0; i < bytes.len; i++) {
+        number = (number ^ (unsigned char)bytes.at[i]) * 1099511628211U;
+    }
+    return number;
+}
+
+static inline unsigned rlock__bytes_hash(struct rlock__bytes bytes)
+{
+    uint64_t number = rlock__bytes_fnv(bytes);
+
+    return (unsigned)(number ^ number >> 32);
+}
+
 /* Whether the part is in it; an empty one, and NULL, is in nothing. */
 static inline bool rlock__bytes_have(struct rlock__bytes bytes, const char *part)
 {

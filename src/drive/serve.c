@@ -9,15 +9,10 @@
 
 /* ---- The link ---- */
 
-/* FNV-1a; 0 of nothing. */
+/* 0 of nothing. */
 static uint64_t server_number(const char *run_id)
 {
-    uint64_t number = run_id[0] == '\0' ? 0 : 14695981039346656037U;
-
-    for (const char *at = run_id; *at != '\0'; at++) {
-        number = (number ^ (unsigned char)*at) * 1099511628211U;
-    }
-    return number;
+    return run_id[0] == '\0' ? 0 : rlock__bytes_fnv(rlock__bytes_of(run_id));
 }
 
 RLOCK__REQUIRES(send) static void link_up(struct rlock__io *io)

@@ -24,8 +24,6 @@
 #ifndef RLOCK_LOCK_CORE_H
 #define RLOCK_LOCK_CORE_H
 
-#define HASH_NONFATAL_OOM 1 /* a failed insertion leaves .hh.tbl NULL */
-#include <uthash.h>
 #include <utlist.h>
 
 #include "base/of.h"

@@ -68,8 +68,7 @@ struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock
     if (spec != NULL) {
         spec->ops = ops;
         spec->core = core;
-        HASH_VALUE(spec->key.at, spec->key.len, spec->hash);
-        spec->hash ^= (unsigned)core->serial;
+        spec->hash = rlock__bytes_hash(spec->key) ^ (unsigned)core->serial;
         spec->slot = core->slot != NULL ? core->slot(spec->key) : 0;
         atomic_init(&spec->refs, 1);
     }

@@ -32,12 +32,13 @@ static void check_subscriptions(const struct sim_client *client, unsigned node)
     const struct sim_world *world = client->world;
     const struct sim_conn *conn = client->subs[node].conn;
     const struct sim_server *server = world->nodes[node].server;
-    const struct rlock__channel *channel;
+    struct rlock__table_node *at = NULL;
 
     if (client->subs[node].state != SIM_UP || conn->under_way != NULL) {
         return;
     }
-    for (channel = client->nodes[node].channels; channel != NULL; channel = channel->hh.next) {
+    while ((at = rlock__table_after(&client->nodes[node].channels, at)) != NULL) {
+        const struct rlock__channel *channel = RLOCK__OF(struct rlock__channel, node, at);
         struct sim_view name = {channel->name.at, channel->name.len};
 
         if ((channel->live && !sim_server_hears(server, conn->id, name, client->core.sharded)) ||

@@ -25,7 +25,7 @@ static bool is_in_use(const struct rlock__link *link)
 
 static bool is_needed(const struct rlock__server *server, int64_t now)
 {
-    bool is = server->channels != NULL || server->gathered != NULL ||
+    bool is = server->channels.n != 0 || server->gathered != NULL ||
               now < server->used_at + server->core->unused_us;
 
     for (unsigned i = 0; i < server->n_links; i++) {

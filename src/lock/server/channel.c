@@ -70,7 +70,7 @@ static void channel_settle(struct rlock__channel *channel)
     if (server->sub.up && (wanted ? !channel->live : channel->live || channel->plain)) {
         rlock__channels_ask(&channel, 1, wanted);
     } else if (!wanted) {
-        HASH_DEL(server->channels, channel);
+        rlock__table_remove(&server->channels, &channel->node);
         free(channel);
     }
 }
@@ -86,12 +86,28 @@ void rlock__channels_settle(struct rlock__server *server)
     }
 }
 
+static struct rlock__channel *channel_of(struct rlock__table_node *node)
+{
+    return node != NULL ? RLOCK__OF(struct rlock__channel, node, node) : NULL;
+}
+
+/* The next of all channels; NULL: before the first, or behind the last. */
+static struct rlock__channel *next(const struct rlock__server *server,
+                                   const struct rlock__channel *at)
+{
+    return channel_of(rlock__table_after(&server->channels, at != NULL ? &at->node : NULL));
+}
+
 struct rlock__channel *rlock__channel_find(struct rlock__server *server, struct rlock__bytes name)
 {
-    struct rlock__channel *channel = NULL;
+    bool any = server->channels.n != 0; /* most locks are free, and nobody hears a channel */
+    struct rlock__table_node *node =
+        any ? rlock__table_first(&server->channels, rlock__bytes_hash(name)) : NULL;
 
-    HASH_FIND(hh, server->channels, name.at, name.len, channel);
-    return channel;
+    while (node != NULL && !rlock__bytes_equal(channel_of(node)->name, name)) {
+        node = rlock__table_next(node);
+    }
+    return channel_of(node);
 }
 
 static struct rlock__channel *channel_get(struct rlock__server *server, struct rlock__bytes name)
@@ -108,11 +124,7 @@ static struct rlock__channel *channel_get(struct rlock__server *server, struct r
     memcpy(channel->bytes, name.at, name.len);
     channel->server = server;
     channel->name = rlock__bytes(channel->bytes, name.len);
-    HASH_ADD_KEYPTR(hh, server->channels, channel->bytes, name.len, channel);
-    if (channel->hh.tbl == NULL) {
-        free(channel);
-        return NULL;
-    }
+    rlock__table_add(&server->channels, &channel->node, rlock__bytes_hash(name));
     return channel;
 }
 
@@ -344,24 +356,24 @@ void rlock__channel_refused(struct rlock__server *server, const struct rlock__re
 
 void rlock__channels_up(struct rlock__server *server)
 {
-    struct rlock__channel *channel, *after;
+    struct rlock__channel *channel = NULL;
 
     rlock__channels_down(server);
     server->sub.up = true;
-    HASH_ITER(hh, server->channels, channel, after) {
+    while ((channel = next(server, channel)) != NULL) {
         rlock__channel_unsettle(channel);
     }
 }
 
 void rlock__channels_down(struct rlock__server *server)
 {
-    struct rlock__channel *channel, *after;
+    struct rlock__channel *channel = NULL;
     struct rlock__call *call;
 
     server->sub.up = false;
     server->sub.asked = NULL;
     rlock__buf_clear(&server->sub.out);
-    HASH_ITER(hh, server->channels, channel, after) {
+    while ((channel = next(server, channel)) != NULL) {
         channel->asked = RLOCK__ASKED_NOTHING;
         channel->live = channel->plain = channel->plain_asked = channel->shares = false;
         DL_FOREACH2(channel->waiters, call, wait_next)
@@ -377,11 +389,11 @@ void rlock__channels_down(struct rlock__server *server)
 
 void rlock__channels_fini(struct rlock__server *server)
 {
-    struct rlock__channel *channel, *after;
+    struct rlock__table_node *node;
+    size_t from = 0;
 
     rlock__stocks_drop(server);
-    HASH_ITER(hh, server->channels, channel, after) {
-        HASH_DEL(server->channels, channel);
-        free(channel);
+    while ((node = rlock__table_take(&server->channels, &from)) != NULL) {
+        free(channel_of(node));
     }
 }

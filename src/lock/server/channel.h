@@ -18,7 +18,7 @@
 #include "lock/core.h"
 
 struct rlock__channel {
-    UT_hash_handle hh; /* in server.channels */
+    struct rlock__table_node node; /* in server.channels */
     struct rlock__server *server;
     struct rlock__bytes name;
     struct rlock__channel *asked_prev, *asked_next; /* in subscriber.asked */

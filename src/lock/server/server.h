@@ -6,6 +6,7 @@
 #ifndef RLOCK_LOCK_SERVER_H
 #define RLOCK_LOCK_SERVER_H
 
+#include "base/table.h"
 #include "lock/server/replicas.h"
 #include "lock/server/subscriber.h"
 
@@ -41,8 +42,8 @@ struct rlock__server {
     int64_t used_at;  /* when something was sent to it last, or is to be asked of it later */
     bool is_let_go;   /* its connections are closed until something needs it; need.c */
     bool acks_failed; /* too few confirmed what was asked for last */
-    struct rlock__channel *channels; /* of its subscriber connection */
-    struct rlock__stock *stocks;     /* of such channels; by lock */
+    struct rlock__table channels; /* of its subscriber connection, by name */
+    struct rlock__table stocks;   /* of such channels; by lock */
     struct rlock__subscriber sub;
     char run_id[RLOCK__RUN_ID_SIZE]; /* "" unknown */
     unsigned life;                   /* counts its restarts */

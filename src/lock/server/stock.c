@@ -11,8 +11,9 @@
 #define IDLE_US RLOCK__SECOND /* without a busy lock: then the stock goes */
 
 struct rlock__stock {
-    UT_hash_handle hh; /* in server.stocks, by the lock's channel */
+    struct rlock__table_node node; /* in server.stocks, by the lock's channel */
     struct rlock__server *server;
+    struct rlock__bytes channel;
     struct rlock__channel *ahead; /* the one that was asked for first is the first */
     struct rlock__channel *spent; /* of numbers that were granted */
     unsigned n_ahead, n_spent;
@@ -31,15 +32,24 @@ static bool may_have(const struct rlock__call *call)
            !(core->sharded && core->announces_both);
 }
 
+static struct rlock__stock *stock_of(struct rlock__table_node *node)
+{
+    return node != NULL ? RLOCK__OF(struct rlock__stock, node, node) : NULL;
+}
+
 static struct rlock__stock *stock_find(const struct rlock__call *call)
 {
     const struct rlock__server *server = rlock__route(call->spec)->server;
-    struct rlock__stock *stock = NULL;
+    struct rlock__bytes channel = call->spec->channel;
+    struct rlock__table_node *node = NULL;
 
     if (may_have(call)) {
-        HASH_FIND(hh, server->stocks, call->spec->channel.at, call->spec->channel.len, stock);
+        node = rlock__table_first(&server->stocks, rlock__bytes_hash(channel));
     }
-    return stock;
+    while (node != NULL && !rlock__bytes_equal(stock_of(node)->channel, channel)) {
+        node = rlock__table_next(node);
+    }
+    return stock_of(node);
 }
 
 static void take_out(struct rlock__channel *channel)
@@ -83,7 +93,7 @@ static void stock_drop(struct rlock__stock *stock)
     give_up(stock->ahead);
     give_up(stock->spent);
     rlock__timer_unset(&server->core->timers, &stock->idle);
-    HASH_DEL(server->stocks, stock);
+    rlock__table_remove(&server->stocks, &stock->node);
     free(stock);
 }
 
@@ -105,11 +115,8 @@ static struct rlock__stock *stock_new(const struct rlock__call *call)
     stock->server = server;
     stock->idle.fire = on_idle;
     memcpy(stock->name, name.at, name.len);
-    HASH_ADD_KEYPTR(hh, server->stocks, stock->name, name.len, stock);
-    if (stock->hh.tbl == NULL) {
-        free(stock);
-        return NULL;
-    }
+    stock->channel = rlock__bytes(stock->name, name.len);
+    rlock__table_add(&server->stocks, &stock->node, rlock__bytes_hash(name));
     return stock;
 }
 
@@ -197,11 +204,12 @@ void rlock__stock_forget(struct rlock__channel *channel)
 
 void rlock__stocks_drop(struct rlock__server *server)
 {
-    struct rlock__stock *stock, *after;
+    struct rlock__stock *stock;
 
-    HASH_ITER(hh, server->stocks, stock, after) {
+    while ((stock = stock_of(rlock__table_after(&server->stocks, NULL))) != NULL) {
         stock_drop(stock);
     }
+    rlock__table_fini(&server->stocks);
 }
 
 void rlock__stocks_close(struct rlock__core *core)

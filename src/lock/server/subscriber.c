@@ -8,7 +8,7 @@
 /* Nobody hears anything on it. */
 static bool is_unneeded(const struct rlock__server *server)
 {
-    return server->is_let_go && server->channels == NULL;
+    return server->is_let_go && server->channels.n == 0;
 }
 
 int64_t rlock__subscriber_due(const struct rlock__server *server)
@@ -23,8 +23,8 @@ int64_t rlock__subscriber_due(const struct rlock__server *server)
         return sub->pinged_at != 0 ? sub->pinged_at + core->op_timeout_us
                                    : sub->heard_at + RLOCK__IDLE_US;
     }
-    return server->channels != NULL && !core->closed ? rlock__tries_due(&sub->tries, core)
-                                                     : RLOCK__NEVER;
+    return server->channels.n != 0 && !core->closed ? rlock__tries_due(&sub->tries, core)
+                                                    : RLOCK__NEVER;
 }
 
 bool rlock__subscriber_begin(struct rlock__server *server, int64_t now)
