@@ -3,61 +3,67 @@
 
 #include <poll.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 #include "base/clock.h"
-
-/* Waits until the connection is ready for something, or until the deadline. */
-static int wait_ready(const struct rlock__conn *conn, short events, int64_t deadline)
-{
-    struct pollfd fd = {.fd = rlock__conn_fd(conn), .events = events};
-    int64_t left = deadline - rlock__now_us();
-
-    if (left <= 0) {
-        return rlock__fail(RLOCK_ECONN, "server %s: no answer", rlock__conn_peer(conn));
-    }
-    (void)poll(&fd, 1, (int)rlock__min(rlock__ms_up(left), 60000));
-    return 0;
-}
 
 int rlock__asker_init(struct rlock__asker *asker, struct rlock__node *node, int64_t deadline)
 {
     return rlock__asker_dial(asker, node->client, &node->conn_opts, deadline);
 }
 
+/* Says why there is no answer, and gives up the connection: one that comes late is none to the next
+ * question. */
+static int fail(struct rlock__asker *asker, int code)
+{
+    struct rlock__question *question = &asker->question;
+    const char *why = rlock__question_error(question);
+
+    if (question->conn == NULL || code == RLOCK_ENOMEM) {
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
+    }
+    asker->broke = why != NULL && code == RLOCK_ECONN;
+    code = why != NULL
+               ? rlock__fail(code, "%s", why)
+               : rlock__fail(code, "server %s: no answer", rlock__conn_peer(question->conn));
+    rlock__question_failed(question);
+    return code;
+}
+
+/* Begins a question, and waits for its answer; without commands until the connection is up. */
+static int run(struct rlock__asker *asker, struct rlock__bytes commands,
+               struct rlock__reply *ret_reply)
+{
+    struct rlock__question *question = &asker->question;
+    int64_t now = rlock__now_us();
+    struct pollfd fd;
+    int code;
+
+    question->patience_us = rlock__max(1, rlock__min(asker->deadline - now, asker->timeout_us));
+    code = rlock__question_begin(question, commands, 1, now);
+    while (code == 0 && (code = rlock__question_go_on(question, ret_reply, now)) == 0 &&
+           (commands.len != 0 || !rlock__conn_is_up(question->conn))) {
+        int64_t until = rlock__question_plan(question, &fd);
+
+        (void)poll(&fd, 1, rlock__timeout_ms(until, now));
+        now = rlock__now_us();
+    }
+    return code < 0 ? fail(asker, code) : 0;
+}
+
 int rlock__asker_dial(struct rlock__asker *asker, const struct rlock_client *client,
                       const struct rlock__conn_opts *conn_opts, int64_t deadline)
 {
-    int code;
+    struct rlock__reply none;
 
-    asker->conn = rlock__conn_new(conn_opts);
+    asker->question = (struct rlock__question){.conn_opts = *conn_opts};
     asker->timeout_us = client->core.op_timeout_us;
     asker->deadline = deadline;
-    deadline = rlock__min(deadline, rlock__now_us() + client->core.op_timeout_us);
-    if (asker->conn == NULL) {
-        return rlock__fail(RLOCK_ENOMEM, "no memory");
-    }
-    code = rlock__conn_start(asker->conn, NULL, 0, rlock__now_us());
-    while (code == 0 && !rlock__conn_is_up(asker->conn)) {
-        int64_t until = rlock__min(rlock__conn_deadline(asker->conn), deadline);
-
-        code = wait_ready(asker->conn, rlock__conn_events(asker->conn), until);
-        if (rlock__now_us() < deadline) {
-            code = rlock__conn_step(asker->conn, rlock__now_us());
-        }
-    }
-    if (code != 0) {
-        const char *why = rlock__conn_error(asker->conn);
-
-        return why[0] != '\0' ? rlock__fail(code, "%s", why) : code;
-    }
-    rlock__conn_set_reply_cap(asker->conn, RLOCK__REPLY_CAP_LARGE);
-    return 0;
+    return run(asker, rlock__bytes("", 0), &none);
 }
 
 void rlock__asker_fini(struct rlock__asker *asker)
 {
-    asker->conn = rlock__conn_free(asker->conn);
+    rlock__question_fini(&asker->question);
 }
 
 /* In the words of servers that say so. */
@@ -83,62 +89,22 @@ static int read_hang_up(struct rlock__asker *asker, int code, struct rlock__repl
     return 0;
 }
 
-static int send_all(struct rlock__asker *asker, const struct rlock__buf *buf, int64_t deadline)
-{
-    size_t sent = 0;
-    int code = 0;
-
-    while (code == 0 && sent < buf->len) {
-        ssize_t n = rlock__conn_write(asker->conn, buf->data + sent, buf->len - sent);
-
-        if (n < 0) {
-            asker->broke = true;
-            return rlock__fail((int)n, "%s", rlock__conn_error(asker->conn));
-        }
-        sent += (size_t)n;
-        code = n == 0 ? wait_ready(asker->conn, POLLOUT, deadline) : 0;
-    }
-    return code;
-}
-
-static int receive(struct rlock__asker *asker, struct rlock__reply *ret_reply, int64_t deadline)
-{
-    for (;;) {
-        int n = rlock__conn_next(asker->conn, ret_reply);
-
-        if (n == 0) {
-            n = rlock__conn_read(asker->conn);
-            if (n == 0 && wait_ready(asker->conn, POLLIN, deadline) != 0) {
-                return RLOCK_ECONN;
-            }
-        } else if (n > 0) {
-            return 0;
-        }
-        if (n < 0) {
-            asker->broke = n == RLOCK_ECONN;
-            return rlock__fail(n, "%s", rlock__conn_error(asker->conn));
-        }
-    }
-}
-
 int rlock__asker_ask(struct rlock__asker *asker, struct rlock__cmd *cmd,
                      struct rlock__reply *ret_reply)
 {
     struct rlock__buf out = {0};
-    int64_t deadline = rlock__min(asker->deadline, rlock__now_us() + asker->timeout_us);
     int code;
 
     asker->broke = false;
-    if (asker->conn == NULL) {
-        rlock__cmd_fini(cmd);
-        return rlock__fail(RLOCK_ENOMEM, "no memory");
+    if (!rlock__asker_is_up(asker)) {
+        code = fail(asker, RLOCK_ECONN);
+    } else if (rlock__cmd_encode(cmd, true, &out)) {
+        code = run(asker, rlock__bytes(out.data, out.len), ret_reply);
+    } else {
+        code = rlock__fail(RLOCK_ENOMEM, "no memory");
     }
-    code = rlock__cmd_encode(cmd, true, &out) ? send_all(asker, &out, deadline)
-                                              : rlock__fail(RLOCK_ENOMEM, "no memory");
-
     rlock__buf_fini(&out);
     rlock__cmd_fini(cmd);
-    code = code == 0 ? receive(asker, ret_reply, deadline) : code;
     return code == 0 ? 0 : read_hang_up(asker, code, ret_reply);
 }
 

@@ -8,9 +8,10 @@
 #define RLOCK_CLIENT_ASK_H
 
 #include "client/client.h"
+#include "drive/question.h"
 
 struct rlock__asker {
-    struct rlock__conn *conn;
+    struct rlock__question question;
     int64_t timeout_us, deadline; /* of each question, and of all together */
     /* If set, a server that closes the connection in place of an answer has refused the command: it
      * counts, connects again, and reads an error. NULL: the question fails. */
@@ -27,6 +28,12 @@ int rlock__asker_init(struct rlock__asker *asker, struct rlock__node *node, int6
 int rlock__asker_dial(struct rlock__asker *asker, const struct rlock_client *client,
                       const struct rlock__conn_opts *conn_opts, int64_t deadline);
 void rlock__asker_fini(struct rlock__asker *asker);
+static inline bool rlock__asker_is_up(const struct rlock__asker *asker)
+{
+    const struct rlock__conn *conn = asker->question.conn;
+
+    return conn != NULL && rlock__conn_is_up(conn);
+}
 /* Asks, taking over cmd. The reply, maybe an error of the server, is borrowed until the next
  * question. */
 int rlock__asker_ask(struct rlock__asker *asker, struct rlock__cmd *cmd,

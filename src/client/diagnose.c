@@ -306,7 +306,7 @@ static void look_at_nodes(struct rlock__diagnosis *d, const struct rlock__primar
         memset(d->lacks, 0, sizeof(d->lacks));
         memset(d->is_open, 0, sizeof(d->is_open));
         look_at_node(d, of_all);
-        of_all = of_all && (d->asker.conn == NULL || !rlock__conn_is_up(d->asker.conn));
+        of_all = of_all && !rlock__asker_is_up(&d->asker);
         rlock__asker_fini(&d->asker);
         code = code == 0 ? d->code : code;
     }

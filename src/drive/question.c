@@ -37,7 +37,9 @@ int rlock__question_begin(struct rlock__question *question, struct rlock__bytes 
 
 static int64_t give_up_at(const struct rlock__question *question)
 {
-    return question->asked_at + (PATIENCE_US << (question->failures < 2 ? question->failures : 2));
+    int64_t patience = PATIENCE_US << (question->failures < 2 ? question->failures : 2);
+
+    return question->asked_at + (question->patience_us != 0 ? question->patience_us : patience);
 }
 
 /* Sends what goes now. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A question that the service thread asks a server over a connection of its own, which it keeps for
- * the next one. Used by that thread alone.
+ * A question that a thread asks a server over a connection of its own, which it keeps for the next
+ * one: the service thread, or a calling thread (client/ask.h). Used by that thread alone.
  */
 #ifndef RLOCK_DRIVE_QUESTION_H
 #define RLOCK_DRIVE_QUESTION_H
@@ -20,6 +20,8 @@ struct rlock__question {
     unsigned awaited;  /* replies that are still to come */
     unsigned failures; /* in a row; the asker's to reset */
     int64_t asked_at;  /* when the latest was sent; before that, when it was begun */
+    int64_t
+        patience_us; /* for an answer; 0: half a second, and more after each that does not come */
 };
 
 static inline bool rlock__question_is_open(const struct rlock__question *question)
