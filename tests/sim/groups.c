@@ -358,18 +358,19 @@ int main(int argc, char **argv)
 {
     struct sim_groups *all = calloc(1, sizeof(*all));
     struct options options = {.seed = 1, .seeds = 1000, .steps = 1500};
-    bool good = true, must_see, seen;
+    bool good = true, must_see, seen = false;
 
     if (!read_options(argc, argv, &options, all)) {
         free(all);
         return 64;
     }
+    must_see = all->no_delay || all->drift_beyond;
     for (uint64_t i = 0; i < options.seeds && good; i++) {
         sim_overrun_watch(options.seed + i);
         good = run(all, options.seed + i, options.steps);
+        seen = !good && strstr(violation(all), SIM_TWO_VALID) != NULL;
+        good = good || (must_see && !seen); /* other seeds break other rules first */
     }
-    must_see = all->no_delay || all->drift_beyond;
-    seen = !good && strstr(violation(all), SIM_TWO_VALID) != NULL;
     printf("%lu grants, %lu losses, %lu refusals, %lu in doubt, %s\n", all->grants, all->losses,
            all->refusals, all->doubts, good ? "ok" : "violated");
     for (unsigned i = 0; i < SIM_SERVERS; i++) {
