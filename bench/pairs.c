@@ -20,17 +20,6 @@ static __attribute__((noinline)) void pairs(struct rlock_handle *lock, size_t n)
     }
 }
 
-static unsigned int asked_port;
-
-static void map_to_asked(char host[256], unsigned int *inout_port, void *payload)
-{
-    (void)host;
-    (void)payload;
-    if (*inout_port < 1024) {
-        *inout_port = asked_port;
-    }
-}
-
 int main(int argc, char **argv)
 {
     const size_t n = argc == 3 ? strtoul(argv[1], NULL, 10) : 1;
@@ -49,8 +38,7 @@ int main(int argc, char **argv)
         cluster_join(servers, 2);
         cluster_enlarge(servers, 2, n - 1);
         cluster_url(servers, 1, url, sizeof(url));
-        asked_port = (unsigned int)test_server_port(servers[1]);
-        opts.map_address = map_to_asked;
+        opts.map_address = cluster_map_added;
     }
     opts.url = url;
     TEST_CHECK(rlock_client_open(&opts, &client) == 0);

@@ -68,7 +68,7 @@ struct rlock_client {
         bool leader_still; /* it left something undone: the service thread does its work */
         bool left;         /* callers left to it what they began, for it to send before it sleeps */
         int64_t tick_at;   /* when it looks after the leader; RLOCK__NEVER: there is none */
-        struct rlock__io *awaited; /* links on which replies are awaited */
+        struct rlock__io *awaited; /* the links that wait for a reply */
         bool stop_service, stop_dispatcher;
         struct rlock__op *finished; /* operations whose finish the dispatcher is to call */
     };
@@ -106,8 +106,8 @@ struct rlock_client {
     struct rlock__loop *loop;           /* of a client without threads; NULL else */
     struct rlock__send_lock send_lock;  /* for the links of all nodes */
     int64_t read_at;                    /* under it: when something was last read */
-    struct rlock__io *stuck;            /* under it: links whose sockets are full */
-    _Atomic(struct rlock__io *) wanted; /* links that the core has something for: wanted.h */
+    struct rlock__io *stuck;            /* under it: the links with full sockets */
+    _Atomic(struct rlock__io *) wanted; /* the links to serve: wanted.h */
     atomic_bool wake_wanted;            /* somebody is to be woken by whoever has the links */
     struct pollfd *polled;              /* the service thread's: room for what it polls */
     int wake_fd;                        /* wakes the service thread */

@@ -150,8 +150,8 @@ RLOCK__REQUIRES(send) static bool is_silent(struct rlock__io *io)
     return false;
 }
 
-/* Sends what was taken; behind the rest of a full socket also what came to be wanted meanwhile,
- * which was not taken. */
+/* Sends what was taken. A link with a full socket takes nothing more until its rest is sent; then
+ * it takes the next bytes here. */
 RLOCK__REQUIRES(send) static void send_all(struct rlock__io *io, enum rlock__taken taken)
 {
     bool was_stuck;
@@ -200,7 +200,7 @@ RLOCK__REQUIRES(send) static void send_if_up(struct rlock__io *io)
     }
 }
 
-/* Sends what is wanted by now, and the rests of what full sockets did not take. */
+/* Serves the links that are wanted now, and those with full sockets. */
 RLOCK__REQUIRES(send) static void send_wanted(struct rlock_client *client)
 {
     struct rlock__io *io, *next;

@@ -38,7 +38,7 @@ struct rlock__io {
         size_t sent;
         size_t unnoted; /* bytes that went out, of which the core does not know yet */
         enum rlock__taken taken;
-        struct rlock__io *taken_next;              /* of those that somebody has just taken from */
+        struct rlock__io *taken_next;              /* in rlock__leave_and_drive() */
         struct rlock__io *stuck_prev, *stuck_next; /* in client.stuck */
     };
     atomic_ullong server; /* while it is up: a number that is another for every server; 0 unknown */

@@ -85,7 +85,7 @@ RLOCK__REQUIRES(core) static bool leader_oversleeps(const struct rlock_client *c
             atomic_load(&leader->signal) == RLOCK__PARK_DONE);
 }
 
-/* Whether replies are awaited that neither a caller nor the service thread has an eye on. */
+/* Whether a link waits for a reply that the service thread does not poll for. */
 RLOCK__REQUIRES(core) static bool replies_are_unread(const struct rlock_client *client)
 {
     const struct rlock__io *io;
@@ -119,7 +119,7 @@ RLOCK__REQUIRES(core) static bool service_oversleeps(const struct rlock_client *
              rlock__core_next(&client->core) < client->service_until));
 }
 
-/* ---- What an event left to be done for a server ---- */
+/* ---- After an event: the servers that it changed ---- */
 
 RLOCK__REQUIRES(core) static void look_at_link(struct rlock_client *client, struct rlock__io *io)
 {
@@ -137,7 +137,7 @@ RLOCK__REQUIRES(core) static void look_at_link(struct rlock_client *client, stru
     io->is_awaited = is_awaited;
 }
 
-/* Whether the node has something for the service thread, which sleeps longer. */
+/* Whether the node has work for the service thread before that thread wakes by itself. */
 RLOCK__REQUIRES(core)
 static bool node_wants_service(const struct rlock__node *node, const struct rlock_client *client)
 {

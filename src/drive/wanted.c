@@ -17,7 +17,7 @@ size_t rlock__wanted_bytes(const struct rlock_client *client)
     const struct rlock__io *io = atomic_load(&client->wanted);
     size_t n = 0;
 
-    for (; io != NULL; io = io->wanted_next) { /* only who has the core's mutex sets it */
+    for (; io != NULL; io = io->wanted_next) { /* set under the core's mutex alone */
         n += io->link->pipeline.out.len;
     }
     return n;

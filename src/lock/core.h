@@ -11,7 +11,7 @@
  *   pipeline.close         the link of generation pipeline.gen is to be closed
  *   rlock__link_due()      when a link is to be made
  *   sub.out                of each server: bytes to send on its subscriber connection
- *   rlock__core_changed()  which servers may have something of these
+ *   rlock__core_changed()  the servers that have something new of these
  *   done                   calls that are complete: their threads wait
  *   lost                   holds that were lost: to be reported
  *   notes                  lines for the log
@@ -233,7 +233,7 @@ struct rlock__core {
 
     struct rlock__server *servers;
     struct rlock__server *touched; /* the end of the event looks at these alone, */
-    struct rlock__server *changed; /* and the driver then at these: rlock__core_changed() */
+    struct rlock__server *changed; /* the driver looks at these then: rlock__core_changed() */
     bool lists_names;              /* a server lists a replica at an address that the map knows */
     unsigned n_connecting;         /* connections to them that are being made */
     struct rlock__timers timers;   /* of calls, and the core's own: all that are due fire */
@@ -279,9 +279,9 @@ static inline void rlock__server_touch(struct rlock__server *server)
     }
 }
 
-/* A server for which an event may have left something to be done since it was last returned here;
- * NULL there is none. The driver asks after each event, so that the cost of that does not depend on
- * how many servers there are. */
+/* Returns a server that an event has changed, once, or NULL. The driver calls it after each event
+ * until it returns NULL, and looks at the links and the subscriber connection of these servers
+ * alone: an event costs the same however many servers there are. */
 static inline struct rlock__server *rlock__core_changed(struct rlock__core *core)
 {
     struct rlock__server *server = core->changed;

@@ -166,18 +166,6 @@ CLUSTER_TEST(a_server_of_the_url_that_is_down_delays_nobody_for_long, f)
 
 enum { MANY = 70 };
 
-/* What does not run is asked for the map as well: another server answers in its place. */
-static unsigned int another_port;
-
-static void map_to_another(char host[256], unsigned int *inout_port, void *payload)
-{
-    (void)host;
-    (void)payload;
-    if (*inout_port <= MANY) {
-        *inout_port = another_port;
-    }
-}
-
 FIXTURE_WITH_TEST(the_first_call_of_a_client_gets_its_lock_in_a_large_cluster, f,
                   .kind = &kind_reentrant, .servers = 2,
                   .server = {.transport = TEST_TCP, .conf = cluster_large_conf})
@@ -188,9 +176,8 @@ FIXTURE_WITH_TEST(the_first_call_of_a_client_gets_its_lock_in_a_large_cluster, f
 
     cluster_join(f->servers, 2);
     cluster_enlarge(f->servers, 2, MANY);
-    another_port = (unsigned int)test_server_port(f->servers[1]);
     cluster_url(f->servers, 1, url, sizeof(url));
-    client = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .map_address = map_to_another));
+    client = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .map_address = cluster_map_added));
     lock = lock_named(f, client, "name");
     assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
     assert_code(rlock_unlock(lock), 0);

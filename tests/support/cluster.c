@@ -105,6 +105,18 @@ void cluster_form(struct test_server *const *servers, size_t n_primaries, size_t
 const char *const cluster_large_conf[] = {"cluster-enabled yes", "cluster-node-timeout 3600000",
                                           "cluster-config-file ../nodes.conf", NULL};
 
+static size_t n_added;
+static unsigned int asked_port;
+
+void cluster_map_added(char host[256], unsigned int *inout_port, void *payload)
+{
+    (void)host;
+    (void)payload;
+    if (*inout_port <= n_added) { /* their ports begin at 1 */
+        *inout_port = asked_port;
+    }
+}
+
 /* While the server does not run. */
 static void add_nodes(const char *nodes_conf, size_t n)
 {
@@ -120,6 +132,8 @@ static void add_nodes(const char *nodes_conf, size_t n)
 
 void cluster_enlarge(struct test_server *const *servers, size_t n_servers, size_t n)
 {
+    n_added = n;
+    asked_port = (unsigned int)test_server_port(servers[n_servers - 1]);
     test_server_do(servers[0], "CLUSTER DELSLOTSRANGE %zu %d", SLOTS - n, SLOTS - 1);
     for (size_t i = 0; i < n_servers; i++) {
         char *dir = test_server_cmd(servers[i], "CONFIG GET dir");

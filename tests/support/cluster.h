@@ -23,12 +23,14 @@ struct test_server *cluster_primary_of(struct test_server *const *servers, size_
 /* Writes the URL of a cluster that some of its servers are asked for. */
 void cluster_url(struct test_server *const *servers, size_t n, char *out, size_t size);
 
-/* The same for cluster_enlarge(). */
+/* The configuration that cluster_enlarge() needs in place of cluster_conf. */
 extern const char *const cluster_large_conf[];
-/* Has the servers of a cluster, the first of which has all slots, believe that so many more
- * primaries have a slot each, at ports from 1 on. They do not run, which nobody finds out for an
- * hour. */
+/* Adds n primaries to what the servers of a cluster know, each with a slot of the first server,
+ * which had all. These primaries do not run; the servers take an hour to notice. */
 void cluster_enlarge(struct test_server *const *servers, size_t n_servers, size_t n);
+/* For a client's map_address: leads from an added primary to the last server of the latest cluster
+ * that was enlarged, so that a client may ask any node for the map. */
+void cluster_map_added(char host[256], unsigned int *inout_port, void *payload);
 
 /* Has one more server, which has nothing yet, join n others; and has them forget it when it has no
  * slots. */

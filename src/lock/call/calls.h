@@ -45,11 +45,10 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now);
 
 /* ---- release.c ---- */
 
-/* Releases the levels whose unlocks got no turn: it is free now. */
+/* The turn is free: releases the levels of unlocks that got no turn. */
 void rlock__release_owed(struct rlock__hold *hold, int64_t now);
-/* The timer fired for a grant whose last release is under way. If the lease has not ended, the
- * server refused the release after its caller had gone: sends it again. Otherwise forgets the
- * hold. */
+/* The timer of a grant fired during its last release. If the lease has not ended, the server
+ * refused the release after its caller had gone: sends it again. Otherwise forgets the hold. */
 void rlock__release_due(struct rlock__hold *hold, int64_t now);
 
 /* ---- command.c, listen.c: other calls ---- */

@@ -108,7 +108,7 @@ void rlock__grant_extended(struct rlock__grant *grant, int64_t t0, int64_t lease
 void rlock__grant_may_last(struct rlock__grant *grant, int64_t free_by);
 /* The same for a renewal that is under way, if one is: it may run yet, or be sent once more. */
 void rlock__grant_mind_renewal(struct rlock__grant *grant, int64_t now);
-/* The same for levels that were given up, and whose copies may run yet. NULL is ok. */
+/* The same for levels that were given up while copies of them may still run. */
 void rlock__grant_mind_levels(struct rlock__grant *grant, int64_t now);
 /* A release goes on without its call (NULL: it has none). If the call is a member's, its group is
  * in doubt until the release ends. */

@@ -42,15 +42,6 @@ static inline void rlock__orphan_doubt(struct rlock__orphan *orphan, struct rloc
     }
 }
 
-/* ---- spare.c ---- */
-
-/* One that is as new; NULL without memory. */
-struct rlock__orphan *rlock__orphan_alloc(struct rlock__core *core);
-/* Keeps it for the next one, or frees it where enough are kept. */
-void rlock__orphan_put_away(struct rlock__core *core, struct rlock__orphan *orphan);
-/* Takes the spare of the call that has its turn on the hold. NULL: there is none. */
-struct rlock__orphan *rlock__orphan_take_spare(const struct rlock__hold *hold);
-
 /* ---- orphan.c: numbers that nobody here holds, with copies that may still run ---- */
 
 /*
@@ -75,14 +66,20 @@ void rlock__orphans_outlive(struct rlock__grant *grant);
 void rlock__orphan_supersede(struct rlock__call *call);
 /* The call waits for its orphan no longer. */
 void rlock__orphan_forget(struct rlock__call *call);
-/* Sends the releases of those whose turn it is, as many as may be in flight. */
+/* Sends the next releases, as many as may be in flight. */
 void rlock__orphans_flush(struct rlock__link *link, int64_t now);
-/* The map has changed: those whose turn has not come are released where their keys are now. */
+/* The map has changed: orphans that wait are released at the servers that have their keys now. */
 void rlock__orphans_reroute(struct rlock__link *link);
 void rlock__orphans_fini(struct rlock__core *core);
 
 /* ---- spare.c: orphans for later ---- */
 
+/* One that is as new; NULL without memory. */
+struct rlock__orphan *rlock__orphan_alloc(struct rlock__core *core);
+/* Keeps it for the next one, or frees it where enough are kept. */
+void rlock__orphan_put_away(struct rlock__core *core, struct rlock__orphan *orphan);
+/* Takes the spare of the call that has its turn on the hold. NULL: there is none. */
+struct rlock__orphan *rlock__orphan_take_spare(const struct rlock__hold *hold);
 /* Gives the call an orphan for later, when there may be no memory. False if there is none now. */
 bool rlock__orphan_spare(struct rlock__call *call);
 /* Takes it back when it was not needed. */
