@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes and gives back locks in coroutines of C++20, over the async calls of rlock.h:
+ * Takes and gives back locks in C++20 coroutines, with the async calls of rlock.h:
  *
  *     if (rlock::hold held = co_await stock.async_acquire_for(500ms)) {
  *         ... while (held.is_valid()) ...
@@ -10,15 +10,14 @@
  * The hold unlocks itself if the coroutine ends earlier. async_lock() and async_unlock() take and
  * give back a level for an owner that the program names.
  *
- * rlock.hpp includes it where the compiler has coroutines.
+ * rlock.hpp includes this file if the compiler has coroutines.
  *
- * Threads: the coroutine goes on where the call completes: in rlock_done_fn's thread, and at once
- * where the call could not begin. A function that waits returns RLOCK_EDEADLOCK there, and the
- * client cannot be closed there. Who has more to do than a moment's work first goes to a thread of
- * its own.
- * Lifetime: a coroutine that waits here must not be destroyed. take::cancel ends its wait. The
- * handle may be freed meanwhile. An exception that leaves the coroutine for its resumer ends the
- * program.
+ * Threads: the coroutine continues where the call completes, in the thread of rlock_done_fn. If the
+ * call could not begin, it continues at once. In that thread a function that waits returns
+ * RLOCK_EDEADLOCK, and the client cannot be closed. Move longer work to a thread of your own.
+ * Lifetime: do not destroy a coroutine that waits here. To end its wait, use take::cancel. The
+ * handle may be freed meanwhile. If an exception leaves the coroutine for its resumer, the program
+ * ends.
  */
 #ifndef RLOCK_COROUTINE_HPP
 #define RLOCK_COROUTINE_HPP
@@ -30,7 +29,7 @@
 namespace rlock
 {
 
-/* What both calls have in common. It lives in the coroutine that waits for it. */
+/* Common base of the async calls. It lives in the coroutine that waits for the call. */
 class async_call
 {
   public:
@@ -45,14 +44,14 @@ class async_call
     }
     ~async_call() { rlock_op_unref(op_); }
 
-    /* The end of the call, which this does not outlive: whoever waited may be gone then. */
+    /* Runs at the end of the call. resume() may destroy this object: nothing may follow it. */
     static void done(rlock_op *op, void *self) noexcept
     {
         static_cast<async_call *>(self)->op_ = rlock_op_ref(op);
         static_cast<async_call *>(self)->waiter_.resume();
     }
 
-    /* Tells how it ended. */
+    /* Reports how the call ended: writes ret_code_, or throws. */
     void end() const
     {
         const std::error_code code = detail::error(op_ != nullptr ? rlock_op_code(op_) : code_);
@@ -68,16 +67,16 @@ class async_call
     std::uint64_t owner_;
     std::error_code *ret_code_;
     std::coroutine_handle<> waiter_;
-    rlock_op *op_ = nullptr; /* that is complete */
-    int code_ = RLOCK_OK;    /* of a call that could not begin */
+    rlock_op *op_ = nullptr; /* set when the call is complete */
+    int code_ = RLOCK_OK;    /* why the call could not begin */
 };
 
 /*
- * What handle_view::async_lock() returns.
+ * handle_view::async_lock() returns it.
  *
- * The call may complete, and the coroutine go on to its end, before the function that began it
- * returns. So await_suspend() touches nothing of the coroutine's once the call has begun. It is
- * never inlined: its variables would become the coroutine's.
+ * The call may complete, and the coroutine may run to its end, before the function that began the
+ * call returns. Therefore await_suspend() touches no state of the coroutine after the call has
+ * begun. It is never inlined: inlining would move its variables into the coroutine.
  */
 class async_lock_call : public async_call
 {
@@ -113,7 +112,7 @@ class async_lock_call : public async_call
     rlock_take how_;
 };
 
-/* What handle_view::async_acquire() and async_acquire_for() return. */
+/* handle_view::async_acquire() and async_acquire_for() return it. */
 class async_hold_call : public async_lock_call
 {
   public:
@@ -136,7 +135,7 @@ class async_hold_call : public async_lock_call
     bool may_be_empty_;
 };
 
-/* What handle_view::async_unlock() returns. */
+/* handle_view::async_unlock() returns it. */
 class async_unlock_call : public async_call
 {
   public:

@@ -6,8 +6,8 @@
  * A lock is a handle for one name and one kind.
  * A hold is what an owner has between a successful lock call and its unlock. The server keeps it
  *   for its lease. This process may rely on it until its validity ends, which is always earlier.
- * An owner is the calling thread, or an id that the caller gives. Where tasks move between threads
- *   (Go without LockOSThread, coroutines, pools), only ids and the functions in _as are right.
+ * An owner is the calling thread, or an id that the caller passes. If tasks move between threads
+ *   (Go without LockOSThread, coroutines, pools), use ids and the functions that end in _as.
  *
  * Calling sequence:
  *
@@ -21,23 +21,23 @@
  *     rlock_free(lock);
  *     rlock_client_close(client);
  *
- * Functions return 0 or a negative enum rlock_code, unless they say otherwise. Outputs are written
- * only on success. Times are in milliseconds. Zero is always the documented default of an option.
- * Structs that begin with their size may grow: docs/abi.md. Where the macros that set it are of no
- * use (C++, other languages) the functions rlock_..._init() do.
+ * Functions return 0 or a negative enum rlock_code, unless their comments say otherwise. They write
+ * outputs only on success. Times are in milliseconds. In an option, zero always selects the
+ * documented default. Structs that begin with their size may grow: docs/abi.md. C sets the size
+ * with macros; C++ and other languages call rlock_..._init() instead.
  *
- * C++ has <rlock/rlock.hpp>. For parsers that know declarations alone there is RLOCK_PLAIN: define
- * it, and preprocess this file (cc -E -P -DRLOCK_PLAIN). What comes out has no attribute, no inline
- * function and nothing of other headers: the parser must know bool, size_t and the types of
+ * C++ has <rlock/rlock.hpp>. Some FFI parsers accept only declarations. For them, preprocess this
+ * file with RLOCK_PLAIN defined (cc -E -P -DRLOCK_PLAIN). The output has no attributes, no inline
+ * functions and nothing from other headers. The parser must know bool, size_t and the types of
  * stdint.h.
  *
- * Threads: every function may be called from any thread at any time, unless it says otherwise. A
- * thread that is stopped in a call delays the calls of others by at most 50 ms. If it is stopped
- * while it has a mutex of the library (for microseconds), it stops the client. No call is a
- * cancellation point.
- * Fork: in a child of fork(2) every call on an inherited client or lock returns RLOCK_EFORKED. No
- * hold is valid there, and nothing is sent. The parent is not affected. Open a new client in the
- * child.
+ * Threads: any thread may call any function at any time, unless its comment says otherwise. If a
+ * thread is stopped inside a call, it delays the calls of other threads by at most 50 ms. If it is
+ * stopped while it holds a mutex of the library (for microseconds), the client stops too. No call
+ * is a cancellation point.
+ * Fork: in a child of fork(2), every call on an inherited client or lock returns RLOCK_EFORKED. No
+ * hold is valid there, and the library sends nothing. The parent is not affected. Open a new
+ * client in the child.
  */
 #ifndef RLOCK_RLOCK_H
 #define RLOCK_RLOCK_H
@@ -56,10 +56,11 @@ extern "C" {
 
 #ifndef RLOCK_API
 #ifdef RLOCK_PLAIN
-/* Nothing is marked. */
+/* Empty: plain declarations have no attributes. */
 #define RLOCK_API
 #else
-/* Marks a function as part of the library's interface. Who defines it first has his own. */
+/* Marks a function as part of the library's interface. Define it before you include this header to
+ * override it. */
 #define RLOCK_API __attribute__((visibility("default")))
 #endif
 #endif
@@ -67,17 +68,18 @@ extern "C" {
 /* Wait without end: a value for rlock_take.wait_ms. */
 #define RLOCK_FOREVER (-1)
 
-/* The longest time: a hundred years. A longer one counts as that; a longer wait has no end. */
+/* The longest time: a hundred years. The library shortens longer times to it, but treats a longer
+ * wait as RLOCK_FOREVER. */
 #define RLOCK_TIME_MAX_MS INT64_C(3162240000000)
 
-/* How much later than its deadline a call may return, and how soon a canceled one does: in ms. */
+/* The longest time, in ms, that a call may return after its deadline or after its cancellation. */
 #define RLOCK_LATE_MS 50
 
 /* ---- Codes ---- */
 
 /*
- * Every code with its number and text. A code exists where a caller acts differently; the text of
- * rlock_detail() says what happened this time.
+ * Every code with its number and text. Two failures have different codes only if a caller should
+ * react differently. rlock_detail() describes the failure of one particular call.
  */
 #define RLOCK_CODES(X)                                                                             \
     X(OK, 0, "success")                                                                            \
@@ -105,50 +107,52 @@ extern "C" {
     X(ERESOURCE, -22, "no resources")                                                              \
     X(ERESTARTED, -23, "the server restarted too recently to count")
 
-/* What a call returns: RLOCK_OK is 0, all others are negative; see RLOCK_CODES. */
+/* The result of a call: RLOCK_OK is 0, all other codes are negative. See RLOCK_CODES. */
 enum rlock_code {
 #define RLOCK_CODE_ENTRY(name, number, text) RLOCK_##name = (number),
     RLOCK_CODES(RLOCK_CODE_ENTRY)
 #undef RLOCK_CODE_ENTRY
 };
 
-/* Returns the text of a code: static, never NULL, also for numbers that are no code. */
+/* Returns the text of a code: static, never NULL, even for a number that is not a code. */
 RLOCK_API const char *rlock_strerror(int code);
 
-/* Returns the name of a code, as "EBUSY": static, never NULL. */
+/* Returns the name of a code, for example "EBUSY": static, never NULL. */
 RLOCK_API const char *rlock_code_name(int code);
 
 /*
- * Returns one line about the last call that failed in this thread: the lock, the server and, where
- * known, the holder. For logs only; decide by the code. Never NULL. Valid until this thread's next
- * call.
+ * Returns one line about the last call that failed in this thread. It names the lock, the server
+ * and, if known, the holder. It is for logs; base decisions on the code. Never NULL. Valid until
+ * this thread's next call.
  */
 RLOCK_API const char *rlock_detail(void);
 
-/* Returns the version of the library that is linked, as "0.1.0". */
+/* Returns the version of the library that the program runs with, for example "0.1.0". */
 RLOCK_API const char *rlock_version(void);
 
 /* ---- Client ---- */
 
 /*
  * The process's handle on one deployment, with one UUID of its own.
- * Threads: may be shared by all threads; it runs two of its own, with all signals blocked.
+ * Threads: all threads may share it. The client runs two threads of its own, with all signals
+ * blocked.
  */
 struct rlock_client;
 
 /* Why a hold was lost. */
 enum rlock_reason {
-    RLOCK_LOST_EXPIRED = 1, /* not renewed in time: its validity ended */
-    RLOCK_LOST_TAKEN,   /* the server says that somebody else holds it: in answer to a renewal, or
-                               to another owner of this client, who was granted or refused it */
+    RLOCK_LOST_EXPIRED = 1, /* the client could not renew it in time: its validity ended */
+    RLOCK_LOST_TAKEN,       /* the server reports another holder: in reply to a renewal, or when it
+                               grants the lock to, or refuses it to, another owner of this client */
     RLOCK_LOST_DELETED, /* the server has no such lock: deleted, evicted, or its data are lost */
-    RLOCK_LOST_NOT_REPLICATED, /* too few replicas confirmed it, or one without it was promoted */
-    RLOCK_LOST_CLOCK_STEPPED,  /* the server's clock was set */
-    RLOCK_LOST_FORKED,         /* asked in a child of fork */
-    RLOCK_LOST_CLOSED,         /* the client was closed while it was held */
+    RLOCK_LOST_NOT_REPLICATED, /* too few replicas confirmed it, or a failover promoted a replica
+                                  that did not have it */
+    RLOCK_LOST_CLOCK_STEPPED,  /* somebody set the server's clock */
+    RLOCK_LOST_FORKED,         /* the process is a child of fork */
+    RLOCK_LOST_CLOSED,         /* the client was closed while the owner held the lock */
     RLOCK_LOST_THREAD_EXITED,  /* the thread that owned it ended without unlocking */
     RLOCK_LOST_FORCED,         /* this process forced the lock open */
-    RLOCK_LOST_RESTARTED /* member of a RedLock: its server restarted, and may have forgotten it */
+    RLOCK_LOST_RESTARTED /* a RedLock's member: its server restarted, and may have forgotten it */
 };
 
 /* Returns a short text for a reason: static, never NULL. */
@@ -160,130 +164,140 @@ struct rlock_loss {
     const char *name; /* the lock's name, with a NUL byte after name_len bytes */
     size_t name_len;
     const char *kind; /* "reentrant", … */
-    uint64_t owner;   /* the id that was given, 0 for a thread */
+    uint64_t owner;   /* the owner's id; 0 if the owner is a thread */
     enum rlock_reason reason;
 };
 
 /*
- * Called once for every hold that is lost, within 50 ms. It may unlock, and it may try to lock. A
- * call that waits returns RLOCK_EDEADLOCK there. The client cannot be closed there.
- * Threads: runs on the client's dispatcher thread, with no lock of the library held.
+ * Receives each lost hold once, within 50 ms of the loss. The callback may unlock, and may try to
+ * lock without waiting. A lock call with a wait returns RLOCK_EDEADLOCK there. The callback cannot
+ * close the client.
+ * Threads: runs on the client's dispatcher thread. The library holds none of its mutexes meanwhile.
  */
 typedef void rlock_lost_fn(const struct rlock_loss *loss, void *payload);
 
-/* How much a log line matters. */
+/* The importance of a log line. */
 enum rlock_level { RLOCK_LOG_ERROR = 1, RLOCK_LOG_WARNING, RLOCK_LOG_INFO, RLOCK_LOG_DEBUG };
 
-/* Receives the client's log lines: one line each, no newline, no secrets. The library never prints.
- * docs/log.md says what the lines mean; RLOCK_LOG_DEBUG explains slow and failed calls.
- * Threads: as rlock_lost_fn. */
+/* Receives the client's log: one line per call, no newline, no secrets. The library itself never
+ * prints. docs/log.md explains the lines; RLOCK_LOG_DEBUG explains slow and failed calls.
+ * Threads: the same rules as for rlock_lost_fn. */
 typedef void rlock_log_fn(enum rlock_level level, const char *text, void *payload);
 
 /*
- * Says where a server is reached that calls itself otherwise, as behind NAT: changes host, port, or
- * both. Called with each address of the URL, of a Sentinel or of a cluster, before anything is
- * connected to it. A certificate is checked against the host that this says.
- * host: at most 255 bytes and a NUL byte. Must neither wait nor call a function of this library:
- * the client's connections wait for it.
- * Threads: one of the client's own, or the one that opens it.
+ * Rewrites an advertised server address (host, port or both) to one that this client can reach, for
+ * example behind NAT. The client calls it with each address of the URL, of a Sentinel or of a
+ * cluster, before it connects there. TLS checks the certificate against the rewritten host.
+ * host: at most 255 bytes and a NUL byte. The callback must neither wait nor call a function of
+ * this library, because it delays the client's connections.
+ * Threads: runs on a thread of the client, or on the thread that opens the client.
  */
 typedef void rlock_map_address_fn(char host[256], unsigned *port, void *payload);
 
-/* Options of a client. Everything is copied, except payload. Set with RLOCK_CLIENT_OPTS(). */
+/* Options of a client. The client copies all but payload. Set with RLOCK_CLIENT_OPTS(). */
 struct rlock_client_opts {
     size_t size;
-    /* Where the server is; default "redis://localhost:6379".
-     * redis://[user:password@]host[:port][/db] and rediss:// (TLS),
-     * unix://[user:password@]/path[?db=n]; percent-encoding and [::1] are understood.
-     * redis+cluster://[user:password@]host[:port],host[:port] and rediss+cluster://: a cluster,
-     * whose other servers are found by asking these.
-     * redis+sentinel://[user:password@]host[:26379],host[:26379]/name[/db] and
-     * rediss+sentinel://: the primary that these Sentinels know by that name, and whichever
-     * replica they promote in its place. User and password are the primary's. */
+    /* Where the server is; default "redis://localhost:6379". The forms are:
+     *   - redis://[user:password@]host[:port][/db], and rediss:// for TLS;
+     *   - unix://[user:password@]/path[?db=n];
+     *   - redis+cluster://[user:password@]host[:port],host[:port] and rediss+cluster://: a cluster.
+     *     The client asks these servers for the others.
+     *   - redis+sentinel://[user:password@]host[:26379],host[:26379]/name[/db] and
+     *     rediss+sentinel://: the primary that these Sentinels know by that name, or the replica
+     *     that they promote in its place. User and password are the primary's.
+     * The URL may contain percent-encoding and IPv6 addresses such as [::1]. */
     const char *url;
-    int64_t connect_timeout_ms; /* for the whole handshake with the server; default 1000 */
-    int64_t op_timeout_ms;      /* how long a server may take for its answers, in each call; default
-                                 1000 */
-    int64_t renewed_lease_ms;   /* lease of a hold that is renewed, renewed every third of it; at
-                                 least 30; default 30000 */
+    int64_t connect_timeout_ms; /* time for the whole handshake with the server; default 1000 */
+    int64_t op_timeout_ms;      /* time for the server's answers, in each call; default 1000 */
+    int64_t renewed_lease_ms;   /* lease of a renewed hold; the client renews it every third of
+                                   this; at least 30; default 30000 */
     int64_t safety_margin_ms;   /* a hold's validity ends this much earlier; less than half of
-                                 renewed_lease_ms; default 0 */
-    const char *key_prefix;     /* the Redis key is this prefix and the name; default none */
-    const char *user;           /* overrides the URL's; default none */
-    const char *password;       /* the same; default none */
-    const char *ca_file;    /* PEM file of the authorities to trust, and of their revocation lists
-                                 if they are to be checked; default the system's authorities */
-    const char *cert_file;  /* PEM file of a client certificate, with key_file; default none */
-    const char *key_file;   /* PEM file of its key; default none */
-    rlock_lost_fn *on_lost; /* default none */
-    rlock_log_fn *on_log;   /* default none */
-    enum rlock_level log_level; /* least important level that is logged; default
-                                   RLOCK_LOG_WARNING */
-    void *payload;              /* handed to the callbacks; must live until the client is closed */
-    const char *sentinel_user;  /* for the Sentinels; default none */
-    const char *sentinel_password; /* the same; default none */
-    int sentinel_tls; /* 1: Sentinels are spoken to with TLS, -1: without; default 0: as the URL's
-                         scheme says for the primary. Without it whoever changes what they say can
-                         name a server of his own: trust no authority but yours then (ca_file) */
+                                   renewed_lease_ms; default 0 */
+    const char *key_prefix;     /* the Redis key is this prefix and the name; default: none */
+    const char *user;           /* overrides the URL's user; default: the URL's user */
+    const char *password;       /* overrides the URL's password; default: the URL's password */
+    const char *ca_file;        /* PEM file of the trusted authorities; with revocation lists in it
+                                   the client checks for revocation; default: the system's
+                                   authorities */
+    const char *cert_file;      /* PEM file of a client certificate, with key_file; default: none */
+    const char *key_file;       /* PEM file of the client certificate's key; default: none */
+    rlock_lost_fn *on_lost;     /* receives lost holds; default: none */
+    rlock_log_fn *on_log;       /* receives the log; default: none */
+    enum rlock_level log_level; /* least important level to log; default RLOCK_LOG_WARNING */
+    void *payload;              /* passed to the callbacks; must live until the client is closed */
+    const char *sentinel_user;  /* user at the Sentinels; default: none */
+    const char *sentinel_password; /* password at the Sentinels; default: none */
+    /* TLS to the Sentinels. 1: on, -1: off; default 0: what the URL's scheme says for the primary.
+     * Without TLS an attacker who can change the Sentinels' answers can send the client to any
+     * server. In that case set ca_file to your own authority alone. */
+    int sentinel_tls;
     /*
      * Number of replicas that must acknowledge a grant or a renewal before the client relies on it:
-     * a number, or RLOCK_ACKS_...; default RLOCK_ACKS_AUTO. A failover loses what the replica that
-     * is promoted does not have. AUTO requires every replica that a failover may promote, and
-     * leaves out one that has been down for some seconds while its primary was alive. A number and
-     * ALL are strict: a replica that is down counts as missing. Copies that no failover promotes
-     * never count. Without enough replicas the client grants nothing (RLOCK_ENOTREPLICATED), and
-     * holds are lost at the end of their leases (RLOCK_LOST_NOT_REPLICATED). docs/guarantees.md
-     * says what each setting can lose.
+     * a number, or RLOCK_ACKS_...; default RLOCK_ACKS_AUTO. A failover loses every grant that the
+     * promoted replica does not have.
+     *   - AUTO requires every replica that a failover may promote. It leaves out a replica that has
+     *     been down for some seconds while its primary was alive.
+     *   - A number and ALL are strict: a replica that is down counts as missing.
+     * Copies that no failover promotes never count. Without enough replicas the client grants
+     * nothing (RLOCK_ENOTREPLICATED), and it loses its holds at the end of their leases
+     * (RLOCK_LOST_NOT_REPLICATED). docs/guarantees.md says what each setting can lose.
      */
     int acks;
-    rlock_map_address_fn *map_address; /* default none: servers are where they say; gets payload */
+    rlock_map_address_fn *map_address; /* gets payload; default: none, the client uses the
+                                          addresses that servers advertise */
     /*
-     * 1: a grant, and each renewal, counts only once it is on disk: in the append-only file of the
-     * primary, and in those of as many replicas as acks says. A server that crashes then has it
-     * when it is back. Wants Redis 7.2 or newer, or Valkey, with appendonly yes on the primary and
-     * those replicas; without that nothing is granted (RLOCK_EREFUSED,
-     * RLOCK_ENOTREPLICATED). Wants appendfsync always: with everysec each grant takes up to a
-     * second, and may be given back in vain. Default 0.
+     * 1: a grant or a renewal counts only when it is on disk: in the append-only file of the
+     * primary, and in those of as many replicas as acks says. A crashed server then has it after
+     * its restart. Default 0.
+     *   - The option requires Redis 7.2 or newer, or Valkey, with appendonly yes on the primary and
+     *     those replicas. Otherwise the client grants nothing (RLOCK_EREFUSED,
+     *     RLOCK_ENOTREPLICATED).
+     *   - It requires appendfsync always. With everysec each grant takes up to a second, and the
+     *     client may give it back even though it succeeded.
      */
     int acks_on_disk;
     /*
-     * 1: in a cluster of servers 7.0 or newer releases are announced on plain channels besides the
-     * sharded ones, and waiters hear both. Redisson before 3.22 hears and announces on plain ones
-     * alone there; without this neither side wakes the other (docs/interop.md). Each plain
-     * announcement goes to all servers of the cluster. Elsewhere it changes nothing. Default 0.
+     * 1: in a cluster of servers 7.0 or newer, the client publishes releases on plain channels as
+     * well as on sharded ones, and its waiters subscribe to both. In such a cluster Redisson before
+     * 3.22 uses plain channels only. Without this option it and this client do not wake each other
+     * (docs/interop.md). Each plain message goes to all servers of the cluster. Outside such a
+     * cluster the option changes nothing. Default 0.
      */
     int announce_both;
     /*
-     * Whether an unlock may pass its hold on to the call of this client that has waited longest,
-     * without telling the server: RLOCK_PASS_…; default RLOCK_PASS_ON. Only renewed holds of
-     * reentrant, non-reentrant and spin locks are passed on, at most 32 times and 10 ms after the
-     * server's last word; then the lock is really released, so that others get it. None is passed
-     * on while a Redisson takes the lock as well: it would have too few turns. The server's field
-     * of the hold ("uuid:number") stays the same meanwhile. An unlock that passes its hold on does
-     * not learn whether somebody opened the lock by force in these 10 ms.
+     * Whether an unlock may hand its hold over to the call of this client that has waited longest,
+     * without a request to the server: RLOCK_PASS_…; default RLOCK_PASS_ON.
+     *   - The client hands over only renewed holds of reentrant, non-reentrant and spin locks. It
+     *     does so at most 32 times, and for at most 10 ms after the server's last answer about the
+     *     hold. Then an unlock releases the lock on the server, and other clients can get it.
+     *   - It hands nothing over while a Redisson client takes the lock too, because that client
+     *     would get too few turns.
+     *   - The server's field of the hold ("uuid:number") does not change in a hand-over.
+     *   - An unlock that hands its hold over cannot detect that somebody forced the lock open in
+     *     these 10 ms.
      */
     int pass;
-    /* Who runs the client: RLOCK_LOOP_…; default RLOCK_LOOP_OWN. */
+    /* Which threads run the client: RLOCK_LOOP_…; default RLOCK_LOOP_OWN. */
     int loop;
 };
 
 /* Values of rlock_client_opts.loop. */
 enum {
-    RLOCK_LOOP_OWN = 0, /* two threads of its own */
+    RLOCK_LOOP_OWN = 0, /* two threads of the client */
     RLOCK_LOOP_USER,    /* the program's event loop: see rlock_client_fd() */
 };
 
 /* Values of rlock_client_opts.pass. */
 enum {
-    RLOCK_PASS_ON = 0,
+    RLOCK_PASS_ON = 0,   /* an unlock may hand its hold over */
     RLOCK_PASS_OFF = -1, /* each unlock releases the lock on the server */
 };
 
-/* Values of rlock_client_opts.acks. ALL needs a URL of a cluster or of Sentinels. */
+/* Values of rlock_client_opts.acks. ALL requires the URL of a cluster or of Sentinels. */
 enum {
-    RLOCK_ACKS_AUTO = 0, /* one, where a primary has any; of a plain URL none */
-    RLOCK_ACKS_OFF = -1,
-    RLOCK_ACKS_ALL = -2, /* every one: no failover to any of them loses what counts */
+    RLOCK_ACKS_AUTO = 0, /* every replica that a failover may promote; none for a plain URL */
+    RLOCK_ACKS_OFF = -1, /* no replica */
+    RLOCK_ACKS_ALL = -2, /* every replica: a failover to any of them loses nothing that counts */
 };
 
 /* Options of a client by name, the others default: RLOCK_CLIENT_OPTS(.url = "…"). C only. */
@@ -291,38 +305,38 @@ enum {
     ((struct rlock_client_opts){.size = sizeof(struct rlock_client_opts), __VA_ARGS__})
 
 /*
- * Makes all options default, and sets their size: what RLOCK_CLIENT_OPTS() does, for other
- * languages than C. size: of the caller's struct, sizeof(*ret_opts), since its header may be older
- * or newer than the library.
+ * Sets all options to their defaults, and sets their size. Languages without RLOCK_CLIENT_OPTS()
+ * call this instead. size: sizeof(*ret_opts) in the caller, because the caller's header may be
+ * older or newer than the library.
  */
 RLOCK_API void rlock_client_opts_init(struct rlock_client_opts *ret_opts, size_t size);
 
 /*
  * Opens a client: checks the options, reads the TLS files and starts connecting. It does not wait
- * for the server, so a server that is down shows at the first call. opts: NULL for all defaults.
- * Returns RLOCK_EINVAL (the URL, or an option: rlock_detail() names it), RLOCK_ETLS (a TLS file, or
- * TLS is not installed), RLOCK_ENOMEM, RLOCK_ERESOURCE.
- * Owns: *ret_client is the caller's, to be ended with rlock_client_close().
+ * for the server. If the server is down, the first call fails. opts: NULL for all defaults.
+ * Returns RLOCK_EINVAL (the URL, or the option that rlock_detail() names), RLOCK_ETLS (a TLS file,
+ * or TLS is not installed), RLOCK_ENOMEM, RLOCK_ERESOURCE.
+ * Owns: *ret_client belongs to the caller. End it with rlock_client_close().
  */
 RLOCK_API int rlock_client_open(const struct rlock_client_opts *opts,
                                 struct rlock_client **ret_client);
 
 /*
  * Closes a client: releases its holds, wakes its waiters (RLOCK_ECLOSED), ends its threads, and
- * ends the handle. Locks of the client answer RLOCK_ECLOSED from then on. They must still be freed.
- * Blocks for the server's answers, at most op_timeout_ms. Then it logs what stays on the server,
- * and until when.
+ * ends the handle. From then on the client's locks return RLOCK_ECLOSED. The caller must still free
+ * them. Blocks for the server's answers, at most op_timeout_ms. Then the client logs which locks
+ * stay on the server, and until when.
  * Returns NULL; NULL is ok. In a callback it closes nothing and returns the client.
- * Threads: call it once, in one thread, when no other is about to use the client itself.
+ * Threads: call it once, from one thread, when no other thread is about to use the client itself.
  */
 RLOCK_API struct rlock_client *rlock_client_close(struct rlock_client *client);
 
-/* Returns the client's UUID, 36 characters: the first part of its owners' names on the server.
+/* Returns the client's UUID, 36 characters. On the server each owner's name begins with it.
  * Borrowed: valid until the client is closed. */
 RLOCK_API const char *rlock_client_uuid(const struct rlock_client *client);
 
-/* Returns an owner id, never 0, that no client of this process gives to anybody else: for pools,
- * tasks, and hand-over between threads. It serves for locks of all clients. */
+/* Returns a new owner id for pools, tasks, and hand-over between threads. It is never 0, and no
+ * client of this process returns it again. It is usable with locks of all clients. */
 RLOCK_API uint64_t rlock_owner_new(struct rlock_client *client);
 
 /* ---- Locks ---- */
@@ -331,36 +345,36 @@ RLOCK_API uint64_t rlock_owner_new(struct rlock_client *client);
  * A handle for one name and one kind. Making and freeing it does no I/O. Holds belong to the
  * client, not to the handle: any handle of the same name and kind can unlock. A handle keeps its
  * client's memory alive. docs/choosing.md says what each kind promises.
- * Threads: may be shared by all threads.
+ * Threads: all threads may share it.
  */
 struct rlock_handle;
 
-/* Options of a lock. Everything is copied. Set with RLOCK_OPTS(). A kind refuses the options of
- * other kinds: RLOCK_EINVAL, and rlock_detail() names the option. */
+/* Options of a lock. The handle copies everything. Set with RLOCK_OPTS(). A kind refuses the
+ * options of other kinds with RLOCK_EINVAL, and rlock_detail() names the option. */
 struct rlock_opts {
     size_t size;
     size_t name_len; /* length of the name in bytes, for names with NUL bytes; default its strlen */
-    int64_t max_hold_ms;     /* how long a hold lasts at most, from its first level on. It limits
-                                renewals, fixed leases and nested levels; default no end */
+    int64_t max_hold_ms;     /* longest duration of a hold, from its first level on. It limits
+                                renewals, fixed leases and nested levels; default: no limit */
     int64_t spin_initial_ms; /* spin: the first pause; default 1 */
     int64_t spin_max_ms;     /* spin: the longest pause; default 128 */
-    int64_t spin_multiplier; /* spin: how pauses grow, 1 not at all; default 2 */
-    int64_t fair_slot_ms;    /* fair: the longest wait that any peer passes; at least Redisson's
-                                fairLockWaitTimeout; the same for all who use the lock; at least
-                                1000; default 300000 */
-    bool no_reentry;         /* an owner that takes it again gets RLOCK_EREACQUIRE; every kind
+    int64_t spin_multiplier; /* spin: growth factor of the pauses, 1 for none; default 2 */
+    int64_t fair_slot_ms;    /* fair: the longest wait that any peer passes to a lock call; at
+                                least Redisson's fairLockWaitTimeout; equal for all users of the
+                                lock; at least 1000; default 300000 */
+    bool no_reentry;         /* an owner that takes the lock again gets RLOCK_EREACQUIRE; every kind
                                 except multi-locks and RedLocks; default off */
-    bool prefer_writers;     /* read and write: readers stand back while a writer waits; both sides
-                                must have it; default off */
+    bool prefer_writers;     /* read and write: new readers stand back while a writer waits; both
+                                sides must have the option; default off */
     int64_t max_lease_ms;    /* RedLock: a server that started less than this ago does not count
-                                for new grants; the same for all who use the lock; negative: off,
-                                for servers that lose nothing (fsync always); default 30000 */
+                                for new grants; equal for all users of the lock; negative: off, for
+                                servers that lose nothing (fsync always); default 30000 */
 };
 
 /* Options of a lock by name, the others default: RLOCK_OPTS(.max_hold_ms = 60000). C only. */
 #define RLOCK_OPTS(...) ((struct rlock_opts){.size = sizeof(struct rlock_opts), __VA_ARGS__})
 
-/* Makes all options default, as rlock_client_opts_init(). */
+/* Sets all options to their defaults. size: see rlock_client_opts_init(). */
 RLOCK_API void rlock_opts_init(struct rlock_opts *ret_opts, size_t size);
 
 /*
@@ -368,51 +382,51 @@ RLOCK_API void rlock_opts_init(struct rlock_opts *ret_opts, size_t size);
  * RLock.
  * name: 1 to 65536 bytes. opts: NULL for all defaults.
  * Returns RLOCK_EINVAL, RLOCK_ENOMEM, RLOCK_ECLOSED, RLOCK_EFORKED.
- * Owns: *ret_lock is the caller's, to be freed with rlock_free().
+ * Owns: *ret_lock belongs to the caller. Free it with rlock_free().
  */
 RLOCK_API int rlock_reentrant_new(struct rlock_client *client, const char *name,
                                   const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
  * Makes a non-reentrant lock: an owner that takes it again gets RLOCK_EREACQUIRE. Redisson's
- * NonReentrantLock. Arguments, returns and ownership as rlock_reentrant_new().
+ * NonReentrantLock. For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_nonreentrant_new(struct rlock_client *client, const char *name,
                                      const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
- * Makes a spin lock: a reentrant lock whose waiters hear no channel. They try again after pauses
- * that grow (spin_* of the options). For servers without pub/sub, and for locks that are held for
- * moments. Redisson's RSpinLock.
- * Arguments, returns and ownership as rlock_reentrant_new().
+ * Makes a spin lock: a reentrant lock whose waiters subscribe to no channel. They try again after
+ * pauses that grow (spin_* of the options). It suits servers without pub/sub, and locks that owners
+ * hold for moments. Redisson's RSpinLock.
+ * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
                              const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
- * Makes a fenced lock: a reentrant lock whose every grant carries a token (rlock_grant.token). Each
- * token is larger than all before it, also when the server has lost its data. Nested levels have
- * that of their hold. A holder may be stopped beyond its lease and write then. A resource is safe
- * from that if it refuses a token that is smaller than the largest it has seen. Redisson's
- * RFencedLock.
- * Arguments, returns and ownership as rlock_reentrant_new().
+ * Makes a fenced lock: a reentrant lock whose grants carry a token (rlock_grant.token). Each token
+ * is larger than all earlier ones, even if the server has lost its data. Nested levels have the
+ * token of their hold. A holder that is stopped beyond its lease may write afterwards. A resource
+ * is safe from such writes if it refuses every token that is smaller than the largest it has seen.
+ * Redisson's RFencedLock.
+ * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
                                const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
  * Makes a fair lock: a reentrant lock that goes to its waiters in the order in which the server
- * saw them queue. Redisson's FairLock; with the option no_reentry its NonReentrantFairLock.
+ * queued them. Redisson's FairLock; with the option no_reentry, its NonReentrantFairLock.
  *   - A waiter that gives up leaves the queue.
- *   - A waiter that died is passed over by whoever asks for the free lock. If its process was
- *     killed, that happens 2 s after the first such attempt. If it was stopped, or its machine is
- *     silent, it happens after 5 s; such a waiter queues again when it comes back. Calls that end
- *     earlier count too: what they saw stays on the server.
- *   - A waiter asks 5 s after a release at the latest. It asks at once if that release finds that
- *     the next waiter does not listen.
- *   - A call with wait 0 does not queue. It gets RLOCK_EBUSY while anybody alive queues, though the
- *     lock may be free: it never goes past those who wait. It may never find a moment without them.
- * Arguments, returns and ownership as rlock_reentrant_new().
+ *   - A client that tries to take the free lock passes over dead waiters: 2 s after the first such
+ *     attempt if the waiter's process was killed, and 5 s after it if the process was stopped or
+ *     its machine does not answer. A stopped waiter queues again when it comes back. Attempts that
+ *     ended earlier count too, because the server keeps what they saw.
+ *   - A waiter asks the server at most 5 s after a release. It asks at once if the releasing client
+ *     finds that the next waiter does not listen.
+ *   - A call with wait 0 does not queue. It returns RLOCK_EBUSY while a live waiter queues, even if
+ *     the lock is free. Under steady contention it may never succeed.
+ * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_fair_new(struct rlock_client *client, const char *name,
                              const struct rlock_opts *opts, struct rlock_handle **ret_lock);
@@ -420,14 +434,15 @@ RLOCK_API int rlock_fair_new(struct rlock_client *client, const char *name,
 /*
  * Makes the read side of a read/write lock: any number of owners read at a time, while nobody
  * writes. Redisson's RReadWriteLock, readLock().
- *   - Each owner has its own lease. So a reader that died keeps writers out no longer than that.
- *   - An owner that writes may read as well. It may go on reading when it has given up writing.
- *   - An owner that only reads cannot write: rlock_write_new()'s lock answers RLOCK_EDEADLOCK to it
- *     at once, since it would wait for itself.
- *   - The two sides are locks of their own to every function here. Counts, validity and losses are
- *     per side. rlock_inspect() and rlock_force_unlock() speak of readers alone.
- *   - Readers come in past writers that wait, unless both have the option prefer_writers.
- * Arguments, returns and ownership as rlock_reentrant_new().
+ *   - Each owner has its own lease. A reader that died keeps writers out no longer than that.
+ *   - An owner that writes may read as well. It may go on reading after it has given up writing.
+ *   - An owner that only reads cannot write: the lock of rlock_write_new() returns RLOCK_EDEADLOCK
+ *     to it at once, because the owner would wait for itself.
+ *   - Every function here treats the two sides as separate locks. Counts, validity and losses are
+ *     per side. On this side rlock_inspect() and rlock_force_unlock() concern readers alone.
+ *   - New readers get the lock before writers that wait, unless both have the option
+ *     prefer_writers.
+ * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_read_new(struct rlock_client *client, const char *name,
                              const struct rlock_opts *opts, struct rlock_handle **ret_lock);
@@ -436,58 +451,60 @@ RLOCK_API int rlock_read_new(struct rlock_client *client, const char *name,
  * Makes the write side of a read/write lock: one owner, while nobody else reads or writes.
  * Redisson's RReadWriteLock, writeLock(). See rlock_read_new().
  *   - rlock_force_unlock() ends the writer's own reads too.
- *   - With the option prefer_writers a writer that waits keeps out the readers that have it too. If
- *     the writer dies they come in after 5 s at the most.
- * Arguments, returns and ownership as rlock_reentrant_new().
+ *   - With the option prefer_writers, a waiting writer keeps out readers that have the option too.
+ *     If the writer dies, they come in after 5 s at most.
+ * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
                               const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
- * Makes a multi-lock: one lock that is held while all of its members are. Redisson's
+ * Makes a multi-lock: one lock that its owner holds while it holds all members. Redisson's
  * RedissonMultiLock.
- *   - A call gets all members or none. Different callers may name them in different orders.
- *   - If all members are of one client, and none is fair, one script takes them all. Nothing is
- *     held while the call waits for one of them.
- *   - Other members are taken one by one. So are members that were never free at once for half of
- *     the wait, or in eight rounds. They are held while the call waits for the rest, and given back
- *     at the deadline.
- *   - The members' holds are the owner's own: it may take a member once more.
- *   - If one member is lost the whole is lost. That is reported once, by the first member's client,
- *     and the other members are given back.
+ *   - A call gets all members or none. Callers may name the members in different orders.
+ *   - If all members belong to one client, and none is fair, one script takes them all. The call
+ *     holds no member while it waits for one of them.
+ *   - Otherwise the call takes the members one by one. It also does so after eight rounds, or half
+ *     of the wait, in which the members were never free at the same time. It holds the members that
+ *     it has while it waits for the rest, and gives them back at the deadline.
+ *   - The multi-lock's owner owns the members' holds, and may take a member once more.
+ *   - If one member is lost, the whole multi-lock is lost. The first member's client reports that
+ *     once, and the library gives the other members back.
  *   - A grant's token is 0.
- *   - A fixed lease is renewed until the last member is taken. Then at least two thirds of it
- *     remain: see rlock_grant.valid_ms.
- * members: n from 1 to 64, of any kinds and clients; multi-locks too. Each lock once: if two are
- * one lock, through two clients of one server, taking it returns RLOCK_EINVAL. Not both sides of
- * one read/write lock. They may be freed before the multi-lock is.
+ *   - The client renews a fixed lease until the call has taken the last member. Then at least two
+ *     thirds of the lease remain: see rlock_grant.valid_ms.
+ * members: n from 1 to 64, of any kinds and clients, including multi-locks. Name each lock once: if
+ * two members are one lock, through two clients of one server, taking the multi-lock returns
+ * RLOCK_EINVAL. Do not name both sides of one read/write lock. You may free the members before the
+ * multi-lock.
  * opts: NULL, or all default.
  * Returns RLOCK_EINVAL, ENOTSUP (a RedLock as a member), ENOMEM, EFORKED, ECLOSED.
- * Owns: *ret_lock is the caller's, to be freed with rlock_free().
+ * Owns: *ret_lock belongs to the caller. Free it with rlock_free().
  */
 RLOCK_API int rlock_multi_new(struct rlock_handle *const *members, size_t n,
                               const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
- * Makes a RedLock: a lock that is held while most of its members are. Each member is on a server of
- * its own, and the servers know nothing of each other. After the Redlock algorithm of the Redis
- * documentation.
+ * Makes a RedLock: a lock that its owner holds while it holds most members. Each member is on a
+ * server of its own, and these servers are independent. The lock follows the Redlock algorithm of
+ * the Redis documentation.
  *   - The lock survives the loss of any minority of its servers.
  *   - It relies on clocks that run at about the same rate.
- *   - It relies on restarted servers staying out of new grants for max_lease_ms. So after a start
- *     of all of them nobody gets it for that long: RLOCK_ENOQUORUM, and rlock_detail() says how
- *     long.
- *   - All servers are asked at once. The answer comes as soon as it is certain.
- *   - The order of the members matters only beside a Redisson, which takes one after the other:
- *     give them in its order, and both sides get equal shares sooner (docs/interop.md).
- *   - Nested levels are counted by this process alone.
- *   - A lease that is longer than max_lease_ms is RLOCK_EINVAL.
- * members: n from 1 to 64, each of another client and server, single locks that are not fenced. An
- * even n tolerates no more losses than n - 1 does. If two are on one server, taking it returns
- * RLOCK_EINVAL.
+ *   - A restarted server takes part in no new grant for max_lease_ms. After a restart of all
+ *     servers nobody gets the lock for that long: calls return RLOCK_ENOQUORUM, and rlock_detail()
+ *     says for how long.
+ *   - A call asks all servers at once. It returns as soon as the outcome is certain.
+ *   - The order of the members matters only if Redisson clients take the lock too, because they
+ *     take one member after the other. Use Redisson's order; both sides then reach equal shares
+ *     sooner (docs/interop.md).
+ *   - Nested levels are counted only in this process.
+ *   - A lease that is longer than max_lease_ms returns RLOCK_EINVAL.
+ * members: n from 1 to 64, each of another client and server. They are single locks that are not
+ * fenced. An even n tolerates no more losses than n - 1 does. If two members are on one server,
+ * taking the RedLock returns RLOCK_EINVAL.
  * opts: max_lease_ms, or NULL.
- * Returns as rlock_multi_new(); RLOCK_ENOTSUP for a member of another sort, in a cluster, or
- * behind Sentinels.
+ * Returns the codes of rlock_multi_new(). RLOCK_ENOTSUP here: a member is of another kind, in a
+ * cluster, or behind Sentinels. For ownership see rlock_multi_new().
  */
 RLOCK_API int rlock_redlock_new(struct rlock_handle *const *members, size_t n,
                                 const struct rlock_opts *opts, struct rlock_handle **ret_lock);
@@ -495,18 +512,18 @@ RLOCK_API int rlock_redlock_new(struct rlock_handle *const *members, size_t n,
 /* Frees a handle that nobody uses any more. Never unlocks. Returns NULL; NULL is ok. */
 RLOCK_API struct rlock_handle *rlock_free(struct rlock_handle *lock);
 
-/* Returns the lock's name, with a NUL byte behind it; ret_len (may be NULL) gets its length.
+/* Returns the lock's name, with a NUL byte behind it. ret_len receives its length, or is NULL.
  * Borrowed: valid until the lock is freed. */
 RLOCK_API const char *rlock_name(const struct rlock_handle *lock, size_t *ret_len);
 
-/* Returns the lock's kind, as "reentrant": static. */
+/* Returns the lock's kind, for example "reentrant": static. */
 RLOCK_API const char *rlock_kind(const struct rlock_handle *lock);
 
-/* A signal to stop waiting, for any number of calls. Once fired it stays fired.
+/* A signal to stop waiting, for any number of calls. A fired signal stays fired.
  * Threads: fire it from any thread and signal handler. Fork: a child's copy is another signal. */
 struct rlock_cancel;
 
-/* Makes a cancel signal, to be freed with rlock_cancel_free(). Returns RLOCK_ENOMEM, ERESOURCE. */
+/* Makes a cancel signal. Free it with rlock_cancel_free(). Returns RLOCK_ENOMEM, ERESOURCE. */
 RLOCK_API int rlock_cancel_new(struct rlock_cancel **ret_cancel);
 
 /* Frees a cancel signal that no call uses any more. Returns NULL; NULL is ok. */
@@ -518,70 +535,74 @@ RLOCK_API void rlock_cancel_fire(struct rlock_cancel *cancel);
 /* How to take a lock. Set with RLOCK_TAKE(). */
 struct rlock_take {
     size_t size;
-    int64_t wait_ms;  /* how long to wait for the holder; 0 is one attempt, RLOCK_FOREVER is for
-                         ever; default 0 */
+    int64_t wait_ms;  /* how long to wait for the holder; 0: one attempt, RLOCK_FOREVER: without
+                         end; default 0 */
     int64_t lease_ms; /* a fixed lease, at least 10 and longer than the client's safety_margin_ms;
-                         0 is renewed until unlock; default 0 */
-    uint64_t owner;   /* who holds: an id, 0 is the calling thread; default 0 */
-    struct rlock_cancel *cancel; /* ends the wait; must live until the call returns; default none */
+                         0: the client renews the lease until the unlock; default 0 */
+    uint64_t owner;   /* the owner's id; 0: the calling thread; default 0 */
+    struct rlock_cancel *cancel; /* ends the wait; must live until the call ends; default: none */
 };
 
 /* A way to take a lock by name, the rest default: RLOCK_TAKE(.wait_ms = 500, .lease_ms = 10000). C
  * only. */
 #define RLOCK_TAKE(...) (&(struct rlock_take){.size = sizeof(struct rlock_take), __VA_ARGS__})
 
-/* Makes it one attempt with a renewed lease, as rlock_client_opts_init(). */
+/* Sets the default: one attempt with a renewed lease. size: see rlock_client_opts_init(). */
 RLOCK_API void rlock_take_init(struct rlock_take *ret_take, size_t size);
 
-/* What was granted. Set .size (RLOCK_GRANT_INIT) before the call. */
+/* A grant of a lock. Set .size (RLOCK_GRANT_INIT) before the call. */
 struct rlock_grant {
     size_t size;
-    uint64_t token;   /* the fencing number of a fenced lock, the same on re-entry; 0 for other
+    uint64_t token;   /* the fencing number of a fenced lock, unchanged on re-entry; 0 for other
                          kinds */
-    int64_t lease_ms; /* what the server was asked for */
-    int64_t valid_ms; /* how long from now this process may rely on it if it is not renewed */
+    int64_t lease_ms; /* the lease that the client asked the server for */
+    int64_t valid_ms; /* how long from now this process may rely on the hold without a renewal */
 };
 
-/* An empty grant to be filled. */
+/* An empty grant for a call to fill. */
 #define RLOCK_GRANT_INIT                                                                           \
     {                                                                                              \
         sizeof(struct rlock_grant), 0, 0, 0                                                        \
     }
 
-/* Makes it an empty grant to be filled, as rlock_client_opts_init(). */
+/* Makes an empty grant for a call to fill. size: see rlock_client_opts_init(). */
 RLOCK_API void rlock_grant_init(struct rlock_grant *ret_grant, size_t size);
 
-/* Takes the lock, and waits as long as that takes. The lease is renewed until the unlock.
- * Blocks. Returns what rlock_lock_with() does, except RLOCK_EBUSY and RLOCK_ETIMEDOUT. */
+/* Takes the lock, and waits without end. The client renews the lease until the unlock.
+ * Blocks. Returns what rlock_lock_with() returns, except RLOCK_EBUSY and RLOCK_ETIMEDOUT. */
 RLOCK_API int rlock_lock(struct rlock_handle *lock);
 
 /* Tries once to take the lock, with a renewed lease. I/O: one round trip. Returns what
- * rlock_lock_with() does. */
+ * rlock_lock_with() returns. */
 RLOCK_API int rlock_try_lock(struct rlock_handle *lock);
 
 /*
- * Takes the lock as told. take: NULL for one attempt with a renewed lease. ret_grant: may be NULL.
- * Blocks at most wait_ms, the client's op_timeout_ms, and RLOCK_LATE_MS. wait_ms limits the time
- * spent waiting for the holder: a request that was sent has time for its answer, a few round trips
- * as the connection usually takes, and op_timeout_ms at most. A call that was told of no holder
- * waits for the server at least op_timeout_ms, as a call with wait 0 does.
+ * Takes the lock with the given options. take: NULL for one attempt with a renewed lease.
+ * ret_grant: may be NULL.
+ * Blocks for at most wait_ms + the client's op_timeout_ms + RLOCK_LATE_MS. wait_ms limits the wait
+ * for the holder:
+ *   - A request that is under way at the end of wait_ms still gets time for its answer: a few times
+ *     the usual round trip of its connection, and op_timeout_ms at most.
+ *   - Until a server names a holder, the call waits for the server for at least op_timeout_ms. So
+ *     does a call with wait 0.
  * Returns
  *   RLOCK_EBUSY (wait 0): somebody else holds it; nothing of this call is left;
- *   RLOCK_ETIMEDOUT: the wait ran out, because somebody else holds it, or the server was not in
- *     reach or could not grant it; rlock_detail() says which; nothing of this call is left;
- *   RLOCK_ECONN, ETLS, EAUTH: the server could not be reached; with a wait, RLOCK_ECONN: this
- *     client never reached any server; nothing of this call is left;
- *   RLOCK_EINDOUBT: no answer; if it was granted, it is free again by the time in rlock_detail(),
- *     which names the members in doubt for a lock made of locks. A RedLock is in doubt if so many
- *     members are that the others do not prove the outcome (three of five, two of four);
+ *   RLOCK_ETIMEDOUT: the wait ended. Somebody else holds the lock, or the server was out of reach
+ *     or could not grant it; rlock_detail() says which. Nothing of this call is left;
+ *   RLOCK_ECONN, ETLS, EAUTH: the client could not reach the server. In a call with a wait,
+ *     RLOCK_ECONN means that this client never reached any server. Nothing of this call is left;
+ *   RLOCK_EINDOUBT: the server did not answer. If it granted the lock, it is free again by the time
+ *     in rlock_detail(). For a lock made of locks, rlock_detail() names the members in doubt.
+ *     A RedLock is in doubt if the other members do not prove the outcome (with three of five
+ *     members in doubt, or two of four);
  *   RLOCK_ELOST: this owner's outer hold is lost; unlock it before you take a new one;
  *   RLOCK_EDEADLOCK: a callback cannot wait; or (write lock) this owner reads already;
- *   RLOCK_EREACQUIRE: this owner holds it, and it is not reentrant;
- *   RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server refused; with wait 0 also RLOCK_EREFUSED: the
- *     lock's slot is being moved to another server of the cluster;
- *   RLOCK_ECANCELED: the signal was fired. The call ends within RLOCK_LATE_MS of that. If a request
- *     on its way may still get the lock, the library gives it back, and rlock_detail() says when it
- *     is free at the latest;
+ *   RLOCK_EREACQUIRE: this owner holds it, and the lock is not reentrant;
+ *   RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server refused. With wait 0, RLOCK_EREFUSED can also
+ *     mean that the lock's slot is moving to another server of the cluster;
+ *   RLOCK_ECANCELED: somebody fired the signal. The call ends within RLOCK_LATE_MS of that. If a
+ *     request on its way may still get the lock, the library gives it back, and rlock_detail() says
+ *     when it is free at the latest;
  *   RLOCK_EINVAL: an argument is wrong, or this owner holds another kind of lock under the name;
  *   RLOCK_ENOQUORUM, ERESTARTED (RedLock), ENOTREPLICATED, ENOTSUP, ECLOSED, EFORKED, ENOMEM,
  *   ERESOURCE.
@@ -591,31 +612,32 @@ RLOCK_API int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take
 
 /*
  * Gives up one level of the calling thread's hold. I/O: one round trip, within op_timeout_ms.
- * A level that is held is given up whatever this returns. After the last one the hold is not valid,
- * and is not renewed: the lock is free by the end of its lease at the latest. The library goes on
- * with a release that was not answered or was refused.
+ * The call gives up a held level, whatever it returns. After the last level the hold is not valid,
+ * and the client does not renew it: the lock is free by the end of its lease at the latest. If the
+ * server refuses a release or does not answer it, the library repeats the release.
  * Returns
- *   RLOCK_ENOTOWNER: not held; harmless;
- *   RLOCK_ELOST: the hold had ended, once for each level; no I/O when that is known;
- *   RLOCK_EINDOUBT: the server did not answer; or an earlier call of this owner goes on for longer
- *     than op_timeout_ms, or there is no memory or no file descriptor, and the library unlocks
- *     behind that. rlock_detail() gives the time by which the lock is free;
- *   RLOCK_EPERM, EWRONGTYPE, EREFUSED, ECONN: the server did nothing so far;
+ *   RLOCK_ENOTOWNER: the owner does not hold it; harmless;
+ *   RLOCK_ELOST: the hold had ended before. Each level returns this once, and does no I/O if the
+ *     library knows the loss already;
+ *   RLOCK_EINDOUBT: the server did not answer; or the library has to unlock later, because an
+ *     earlier call of this owner takes longer than op_timeout_ms, or there is no memory or no file
+ *     descriptor. rlock_detail() gives the time by which the lock is free;
+ *   RLOCK_EPERM, EWRONGTYPE, EREFUSED, ECONN: the server has done nothing so far;
  *   RLOCK_ECLOSED, EFORKED, EINVAL, ENOTSUP.
- * After RLOCK_EINDOUBT and the four codes below it, at the last level, another unlock returns what
- * is known by then.
+ * After RLOCK_EINDOUBT, EPERM, EWRONGTYPE, EREFUSED or ECONN at the last level, another unlock
+ * returns what the library knows by then.
  */
 RLOCK_API int rlock_unlock(struct rlock_handle *lock);
 
-/* rlock_unlock() for an owner that was given by id; 0 is the calling thread. */
+/* Like rlock_unlock(), for the given owner; 0 is the calling thread. */
 RLOCK_API int rlock_unlock_as(struct rlock_handle *lock, uint64_t owner);
 
 /*
- * Opens the lock, whoever holds it: reads who holds it, and deletes it if exactly they still do. A
- * fair lock that is free has the dead taken out of its queue (rlock_info.dead_waiters). A hold of
- * this process is lost by that (RLOCK_LOST_FORCED). Another process learns of its loss at
- * its next renewal, or from the next answer that names another holder. Of a read/write lock it
- * opens the side of the handle.
+ * Opens the lock for any caller: reads the holder, and deletes the lock if that holder still has
+ * it. If a fair lock is free, the call removes the dead from its queue
+ * (rlock_info.dead_waiters). A hold of this process is lost (RLOCK_LOST_FORCED). Another process
+ * learns of its loss at its next renewal, or from the next answer that names another holder. For a
+ * read/write lock it opens only the handle's side.
  * I/O: two round trips, each within op_timeout_ms. ret_was_locked: may be NULL.
  * Returns 0 (open now), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT (no answer),
  * RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ENOTSUP, EDEADLOCK, ECLOSED, EFORKED,
@@ -625,180 +647,183 @@ RLOCK_API int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked
 
 /*
  * Returns whether the calling thread holds the lock and may rely on it now. Local: no I/O, no
- * mutex. Errs towards false. From the end of the validity on it is false, even if no thread of the
- * library has run since.
+ * mutex. If in doubt, it returns false. It returns false from the end of the validity on, even if
+ * no thread of the library has run since.
  */
 RLOCK_API bool rlock_is_valid(const struct rlock_handle *lock);
 
-/* rlock_is_valid() for an owner that was given by id; 0 is the calling thread. May take a mutex. */
+/* Like rlock_is_valid(), for the given owner; 0 is the calling thread. May take a mutex. */
 RLOCK_API bool rlock_is_valid_as(const struct rlock_handle *lock, uint64_t owner);
 
-/* Returns for how many ms the calling thread may rely on the lock if it is not renewed. 0: it is
- * not held, or it is lost. Local, no I/O. */
+/* Returns for how many ms the calling thread may rely on the lock without a renewal. 0: the thread
+ * does not hold the lock, or the hold is lost. Local, no I/O. */
 RLOCK_API int64_t rlock_valid_ms(const struct rlock_handle *lock);
 
-/* rlock_valid_ms() as rlock_is_valid_as(). */
+/* Like rlock_valid_ms(), for the given owner; 0 is the calling thread. May take a mutex. */
 RLOCK_API int64_t rlock_valid_ms_as(const struct rlock_handle *lock, uint64_t owner);
 
-/* Returns how often the calling thread holds the lock, by this process's count. Local, no I/O. */
+/* Returns how many levels the calling thread holds, as this process counts. Local, no I/O. */
 RLOCK_API uint32_t rlock_hold_count(const struct rlock_handle *lock);
 
-/* rlock_hold_count() as rlock_is_valid_as(). */
+/* Like rlock_hold_count(), for the given owner; 0 is the calling thread. May take a mutex. */
 RLOCK_API uint32_t rlock_hold_count_as(const struct rlock_handle *lock, uint64_t owner);
 
-/* What the server says of a lock. Set .size (RLOCK_INFO_INIT) before the call. */
+/* The server's state of a lock. Set .size (RLOCK_INFO_INIT) before the call. */
 struct rlock_info {
     size_t size;
-    bool locked;      /* somebody holds it; of a read/write lock: the handle's side */
+    bool locked;      /* somebody holds it; read/write lock: somebody holds the handle's side */
     bool mine;        /* the holder is an owner of this client */
-    int64_t ttl_ms;   /* what remains of the lease; -1 the key has no end, -2 there is no lock */
-    uint32_t holders; /* how many owners hold it; of the read side: how many read */
+    int64_t ttl_ms;   /* the rest of the lease; -1: the key has no TTL, -2: there is no lock */
+    uint32_t holders; /* number of owners that hold it; read side: number of readers */
     int64_t count;    /* hold count of the first holder */
-    char holder[128]; /* the first holder, as "uuid:number", maybe cut; "" when free */
-    char host[128];   /* the holder's machine, if the server lets us know; else "" */
-    int64_t pid;      /* the holder's process there, 0 unknown */
-    uint64_t token;   /* fenced: the latest token given; 0 none */
-    uint32_t waiters; /* fair: how many stand in the queue, with the dead; 0 none, or not known */
+    char holder[128]; /* the first holder, as "uuid:number", possibly cut; "" when free */
+    char host[128];   /* the holder's machine, if the server permits the question; otherwise "" */
+    int64_t pid;      /* the holder's process on that machine; 0 unknown */
+    uint64_t token;   /* fenced: the latest granted token; 0 none */
+    uint32_t waiters; /* fair: number of waiters in the queue, dead ones included; 0: none, or
+                         unknown */
     char mode[8];     /* read/write, either side: "read" or "write"; "" free, or another kind */
-    uint32_t dead_waiters; /* fair: how many of the first thousand in the queue are dead, as far as
-                            * the server can tell: nobody hears that they are called */
+    uint32_t dead_waiters; /* fair: dead waiters among the first thousand in the queue, as far as
+                              the server can tell: no process would receive their wake-ups */
 };
 
-/* An empty answer to be filled. */
+/* An empty answer for a call to fill. */
 #define RLOCK_INFO_INIT                                                                            \
     {                                                                                              \
         sizeof(struct rlock_info), false, false, 0, 0, 0, "", "", 0, 0, 0, "", 0                   \
     }
 
-/* Makes it an empty answer to be filled, as rlock_client_opts_init(). */
+/* Makes an empty answer for a call to fill. size: see rlock_client_opts_init(). */
 RLOCK_API void rlock_info_init(struct rlock_info *ret_info, size_t size);
 
 /*
- * Asks the server about the lock. The answer was true when the server gave it. Of a multi-lock or
- * RedLock it asks the members one after the other: *ret_info tells of the first that is held, and
- * its holders is how many members are held.
- * I/O: one or two round trips, both within op_timeout_ms; the second one finds out the holder's
+ * Asks the server about the lock. The answer was true when the server gave it. For a multi-lock or
+ * RedLock it asks about the members one after the other: *ret_info describes the first member that
+ * is held, and ret_info->holders is the number of members that are held.
+ * I/O: one or two round trips, both within op_timeout_ms. The second one finds the holder's
  * machine.
  * Returns RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ENOTSUP, EDEADLOCK, ECLOSED,
  * EFORKED, EINVAL, ENOMEM.
  */
 RLOCK_API int rlock_inspect(struct rlock_handle *lock, struct rlock_info *ret_info);
 
-/* What one member of a multi-lock or RedLock said. Borrowed: valid during the callback. */
+/* The result for one member of a multi-lock or RedLock. Borrowed: valid during the callback. */
 struct rlock_member {
     size_t size;
     const char *name; /* the member's name, with a NUL byte after name_len bytes */
     size_t name_len;
     const char *kind;
-    const char *server; /* its server's address */
-    bool held;          /* granted, and kept */
+    const char *server; /* address of the member's server */
+    bool held;          /* the server granted the member, and the call kept it */
     int code;           /* 0, or why not: RLOCK_EBUSY, ETIMEDOUT, ECONN, ERESTARTED, … */
-    const char *detail; /* one line about that, naming the holder where known; "" if it is held */
+    const char *detail; /* one line about the code; it names the holder, if known; "" if held */
 };
 
 /* Receives the members one after the other, in the calling thread. */
 typedef void rlock_member_fn(const struct rlock_member *member, void *payload);
 
 /*
- * Calls fn with what each member of a multi-lock or RedLock said in the latest call that ended on
- * this handle. Threads that share a handle see each other's. Local, no I/O. Returns RLOCK_EINVAL.
+ * Calls fn with the result for each member of a multi-lock or RedLock in the latest call that ended
+ * on this handle. If threads share a handle, each sees the results of the others' calls. Local, no
+ * I/O. Returns RLOCK_EINVAL.
  */
 RLOCK_API int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn, void *payload);
 
 /* ---- Async calls ---- */
 
 /*
- * One async call, from its begin until its last reference is gone. Threads: its functions may be
- * called from any thread.
+ * One async call, from its begin until its last reference is gone. Threads: any thread may call its
+ * functions.
  */
 struct rlock_op;
 
 /*
- * Called once for each async call that returned 0, when that is complete; never inside of that
- * call, but maybe in another thread before it has returned. op: borrowed, valid during the
- * callback. It may call every function that does not wait, and begin async calls that do. A
- * function that waits returns RLOCK_EDEADLOCK there.
- * Threads: runs on the dispatcher thread of the lock's client, with no lock of the library held;
- * with RLOCK_LOOP_USER in rlock_client_dispatch(). Of a multi-lock or RedLock on that of one of its
- * members' clients, always the same one.
+ * Receives each async call that returned 0, once, when the operation is complete. The library never
+ * calls it inside that async call, but another thread may run it before the async call returns.
+ * op: borrowed, valid during the callback. The callback may call every function that does not wait,
+ * and begin any async call. A function that waits returns RLOCK_EDEADLOCK there.
+ * Threads: runs on the dispatcher thread of the lock's client; with RLOCK_LOOP_USER, inside
+ * rlock_client_dispatch(). For a multi-lock or RedLock that is the client of one member, always the
+ * same one. The library holds none of its mutexes meanwhile.
  */
 typedef void rlock_done_fn(struct rlock_op *op, void *payload);
 
 /*
- * The async calls. Each begins what the function without _async does, and returns without waiting:
- * the same deadlines hold, from here on. The outcome comes with done (may be NULL), and stands in
- * the operation from then on. When the client is closed all that are under way complete.
- * The lock may be freed meanwhile.
- * owner: an id that is not 0; for rlock_lock_async() take->owner. A thread cannot own, since it may
- * be elsewhere by then: rlock_owner_new() gives ids. Calls of one owner on one lock take turns.
- * ret_op: the caller's reference, to be dropped with rlock_op_unref(); NULL for none.
- * Returns 0, or (done is not called then) RLOCK_EINVAL, ECLOSED, EFORKED, ENOMEM, ERESOURCE, and
- * from rlock_unlock_async() RLOCK_ELOST where the client of a lost multi-lock or RedLock is closed.
- * After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
+ * The async calls. Each begins what the function without _async does, and returns without waiting.
+ * The deadlines of that function apply, from this call on. done (may be NULL) receives the outcome,
+ * and the operation keeps it. Closing the client completes every pending operation. The caller may
+ * free the lock meanwhile.
+ * owner: an id that is not 0; for rlock_lock_async(), take->owner. The calling thread cannot be the
+ * owner, because the task may continue on another thread. rlock_owner_new() returns ids. Calls of
+ * one owner on one lock run one after the other.
+ * ret_op: receives a reference for the caller. Drop it with rlock_op_unref(); NULL for none.
+ * Returns 0, or one of these codes, and then never calls done: RLOCK_EINVAL, ECLOSED, EFORKED,
+ * ENOMEM, ERESOURCE. rlock_unlock_async() also returns RLOCK_ELOST for a lost multi-lock or RedLock
+ * whose client is closed. After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
  */
 
-/* Takes the lock, as rlock_lock_with(). */
+/* Takes the lock: the async form of rlock_lock_with(). */
 RLOCK_API int rlock_lock_async(struct rlock_handle *lock, const struct rlock_take *take,
                                rlock_done_fn *done, void *payload, struct rlock_op **ret_op);
 
-/* Gives up one level, as rlock_unlock_as(). */
+/* Gives up one level: the async form of rlock_unlock_as(). */
 RLOCK_API int rlock_unlock_async(struct rlock_handle *lock, uint64_t owner, rlock_done_fn *done,
                                  void *payload, struct rlock_op **ret_op);
 
-/* Opens the lock, as rlock_force_unlock(). */
+/* Opens the lock: the async form of rlock_force_unlock(). */
 RLOCK_API int rlock_force_unlock_async(struct rlock_handle *lock, rlock_done_fn *done,
                                        void *payload, struct rlock_op **ret_op);
 
-/* Asks the servers about the lock, as rlock_inspect(); but host and pid stay unknown. */
+/* Asks the servers about the lock: the async form of rlock_inspect(). host and pid stay unknown. */
 RLOCK_API int rlock_inspect_async(struct rlock_handle *lock, rlock_done_fn *done, void *payload,
                                   struct rlock_op **ret_op);
 
-/* What rlock_op_code() returns before the operation is complete. */
+/* The result of rlock_op_code() before the operation is complete. */
 #define RLOCK_UNDER_WAY 1
 
-/* Returns what the operation came to, as the function without _async returns it: 0, or a negative
- * code. RLOCK_UNDER_WAY: it is not complete. */
+/* Returns the result of the operation: 0 or a negative code, as the function without _async would
+ * return it. RLOCK_UNDER_WAY: the operation is not complete. */
 RLOCK_API int rlock_op_code(const struct rlock_op *op);
 
-/* Returns the operation's one line for logs, as rlock_detail() does; "" where it succeeded, or is
- * under way. Borrowed: valid as long as the reference. */
+/* Returns the operation's one line for logs, like rlock_detail(); "" if the operation succeeded or
+ * is under way. Borrowed: valid as long as the reference. */
 RLOCK_API const char *rlock_op_detail(const struct rlock_op *op);
 
-/* Gives what was granted. Returns RLOCK_EINVAL where the operation is no rlock_lock_async() that
- * ended with 0, or the grant's size is not set. valid_ms counts from the grant on. */
+/* Writes the grant. Returns RLOCK_EINVAL unless the operation is an rlock_lock_async() that ended
+ * with 0 and the grant's size is set. valid_ms counts from the grant on. */
 RLOCK_API int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant);
 
-/* Gives what the server said. Returns RLOCK_EINVAL where the operation is no rlock_inspect_async()
- * that ended with 0, or the info's size is not set. */
+/* Writes the server's answer. Returns RLOCK_EINVAL unless the operation is an rlock_inspect_async()
+ * that ended with 0 and the info's size is set. */
 RLOCK_API int rlock_op_info(const struct rlock_op *op, struct rlock_info *ret_info);
 
 /* Returns whether an rlock_force_unlock_async() that ended with 0 found the lock taken. */
 RLOCK_API bool rlock_op_was_locked(const struct rlock_op *op);
 
 /*
- * Asks an operation that takes a lock to end within RLOCK_LATE_MS. It completes as it would have,
- * or with RLOCK_ECANCELED as rlock_lock_with() does: look at its code, since it may have the lock.
- * Other operations go on. NULL, and one that is complete, are ok.
+ * Asks an operation that takes a lock to end within RLOCK_LATE_MS. It may still complete normally,
+ * or with RLOCK_ECANCELED (see rlock_lock_with()). Check its code, because it may have the lock.
+ * Other operations go on. NULL and complete operations are ok.
  */
 RLOCK_API void rlock_op_cancel(struct rlock_op *op);
 
-/* One reference more. Returns op. */
+/* Adds a reference. Returns op. */
 RLOCK_API struct rlock_op *rlock_op_ref(struct rlock_op *op);
 
-/* Drops a reference, which may be the last while the operation goes on. Returns NULL; NULL is
+/* Drops a reference, which may be the last one while the operation goes on. Returns NULL; NULL is
  * ok. */
 RLOCK_API struct rlock_op *rlock_op_unref(struct rlock_op *op);
 
 /*
- * For a client with RLOCK_LOOP_USER: it has no threads, but one that looks up a host's name at
- * times. The program's event loop runs it. Whenever the fd is readable, call
- * rlock_client_dispatch().
- *   - Functions that wait, and those that ask several servers (scan, diagnose), return
- *     RLOCK_ENOTSUP. All others, and the async calls, do what they do elsewhere, in any thread.
- *   - Renewal is up to the loop as well. A loop that stands still for longer than a third of the
- *     lease may lose its holds, and is told so when it goes on (on_lost). rlock_is_valid_as() is
- *     false as soon as they are not valid, whether or not the loop runs.
- *   - rlock_client_close() runs the callbacks that remain, in the thread that closes.
+ * For a client with RLOCK_LOOP_USER. The program's event loop runs it: call rlock_client_dispatch()
+ * whenever the fd is readable. The client has no threads, except one at times that resolves a
+ * host's name.
+ *   - Functions that wait, and functions that ask several servers (scan, diagnose), return
+ *     RLOCK_ENOTSUP. All other functions, and the async calls, work normally in any thread.
+ *   - The loop renews the holds as well. If it hangs for longer than a third of the lease, the
+ *     client may lose holds. It reports them when the loop goes on (on_lost). rlock_is_valid_as()
+ *     returns false as soon as they are not valid, whether or not the loop runs.
+ *   - rlock_client_close() runs the remaining callbacks, in the thread that closes.
  *
  * Returns the fd: poll it for reading, level-triggered, and do nothing else with it. It belongs to
  * the client. -1: the client has threads of its own.
@@ -806,28 +831,28 @@ RLOCK_API struct rlock_op *rlock_op_unref(struct rlock_op *op);
 RLOCK_API int rlock_client_fd(const struct rlock_client *client);
 
 /*
- * Does what is due, and runs the callbacks. Never waits. One thread at a time.
+ * Does the work that is due, and runs the callbacks. Never waits. One thread at a time.
  * Returns 0, or RLOCK_EINVAL (the client has threads of its own), RLOCK_EDEADLOCK (in a callback),
  * RLOCK_EBUSY (another thread dispatches), RLOCK_EFORKED.
  */
 RLOCK_API int rlock_client_dispatch(struct rlock_client *client);
 
-/* ---- Locks there are, and the server's fitness ---- */
+/* ---- Existing locks, and the server's fitness ---- */
 
-/* Receives one lock that was found; info: of its holder, or of its queue. Borrowed: valid during
- * the callback. A return other than 0 ends the scan with that value. */
+/* Receives one lock that the scan found. info: about its holder, or about its queue. Borrowed:
+ * valid during the callback. Any return but 0 ends the scan with that value. */
 typedef int rlock_scan_fn(const char *key, size_t key_len, const struct rlock_info *info,
                           void *payload);
 
 /*
- * Calls fn for every key that looks like a lock, by the shape of its fields, with SCAN. Calls it
- * also for every fair lock that is free but has owners in its queue: then info->locked is false,
- * and info->dead_waiters says how many of them are dead. It may see a key twice. pattern: as in
- * SCAN MATCH, for what follows the client's key_prefix; NULL for all.
- * fn runs in the calling thread, with no lock of the library held.
- * In a cluster, and behind Sentinels, primaries are asked, one after the other. Where one cannot be
- * asked the others still are, and its failure is what this returns. A key that is moved meanwhile
- * may be seen twice, or missed.
+ * Finds locks with SCAN, by the shape of their fields, and calls fn for every such key. It also
+ * calls fn for every free fair lock that has owners in its queue. Then info->locked is false, and
+ * info->dead_waiters is the number of dead ones. It may see a key twice.
+ * pattern: as for SCAN MATCH, for the part after the client's key_prefix; NULL for all. fn runs in
+ * the calling thread. The library holds none of its mutexes meanwhile.
+ * In a cluster, and behind Sentinels, the client asks the primaries one after the other. If it
+ * cannot ask one, it still asks the others, and returns that failure. If a key moves meanwhile, the
+ * scan may see it twice, or miss it.
  * I/O: many round trips, each within op_timeout_ms.
  * Returns what fn returned if that was not 0, or RLOCK_ECONN, EAUTH, ETLS, EPERM, EREFUSED,
  * ECLOSED, EFORKED, EINVAL, ENOMEM.
@@ -835,19 +860,19 @@ typedef int rlock_scan_fn(const char *key, size_t key_len, const struct rlock_in
 RLOCK_API int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn,
                                 void *payload);
 
-/* Receives one finding about the server. level says how bad it is, subject is a short word, text
- * says what it means for locks. */
+/* Receives one finding about the server. level is its severity, subject is a short word, text says
+ * what the finding means for locks. */
 typedef void rlock_finding_fn(enum rlock_level level, const char *subject, const char *text,
                               void *payload);
 
 /*
- * Tries what locks need on the server: a connection, every script on a probe key, pub/sub and
- * permissions. Looks for settings that endanger locks. Calls fn in the calling thread for each
- * finding.
- * In a cluster, and behind Sentinels, each primary is looked at; a text about one begins with its
- * address. The cluster's slots, or what the Sentinels say, are looked at too.
+ * Tests everything that locks need on the server: a connection, every script on a probe key,
+ * pub/sub and permissions. Looks for settings that endanger locks. Calls fn in the calling thread
+ * for each finding.
+ * In a cluster, and behind Sentinels, it tests each primary, and a text about one begins with its
+ * address. It also checks the cluster's slots, or what the Sentinels answer.
  * Blocks. I/O: many round trips, each within op_timeout_ms.
- * Returns 0 when locks will work, else the code of the first finding that prevents some.
+ * Returns 0 if locks will work; otherwise the code of the first finding that prevents some locks.
  */
 RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn,
                                     void *payload);
@@ -862,30 +887,30 @@ RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_f
  *         return guard.code;
  *     }
  *
- * The end of the scope drops the code of the unlock. Where that matters, unlock with
+ * The end of the scope drops the code of the unlock. If you need that code, unlock with
  * rlock_guard_end().
- * Threads: ended by the thread that took it, unless an owner was given.
+ * Threads: the thread that took it must end it, unless the take named an owner.
  */
 struct rlock_guard {
     struct rlock_handle *lock; /* NULL: nothing to unlock */
-    uint64_t owner;            /* as it was taken */
-    int code;                  /* what taking it returned */
+    uint64_t owner;            /* take->owner */
+    int code;                  /* what taking the lock returned */
     void *reserved[2];         /* NULL */
 };
 
-/* Takes the lock (take: NULL waits for ever with a renewed lease) and returns the guard; see its
- * .code. Blocks. */
+/* Takes the lock and returns the guard; see its .code. take: NULL waits without end, with a renewed
+ * lease. Blocks. */
 RLOCK_API struct rlock_guard rlock_guard_take(struct rlock_handle *lock,
                                               const struct rlock_take *take);
 
-/* Ends a guard now. Returns the unlock's code, 0 if there was nothing to unlock. */
+/* Ends a guard now. Returns the unlock's code, or 0 if there was nothing to unlock. */
 RLOCK_API int rlock_guard_end(struct rlock_guard *guard);
 
 #ifndef RLOCK_PLAIN
 /* The type of a guard variable that ends with its scope (gcc and clang). */
 #define RLOCK_GUARD __attribute__((cleanup(rlock_guard_cleanup))) struct rlock_guard
 
-/* What RLOCK_GUARD runs at the end of the scope: rlock_guard_end(), the code dropped. */
+/* RLOCK_GUARD runs this at the end of the scope: rlock_guard_end(), without its code. */
 static inline void rlock_guard_cleanup(struct rlock_guard *guard)
 {
     (void)rlock_guard_end(guard);

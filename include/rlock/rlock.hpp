@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rlock for C++17: what is in rlock.h, as objects that clean up after themselves, under the
- * standard's locks, with the standard's errors. What a client, a handle, a hold and an owner are,
- * what each kind promises, and which codes there are stands in rlock.h. Here stands what differs.
+ * rlock for C++17: the functions of rlock.h as objects that clean up after themselves. They work
+ * with the standard's locks, and report the standard's errors. rlock.h defines clients, handles,
+ * holds and owners, the promises of each kind, and the codes. This file documents only what
+ * differs.
  *
  *     rlock::client client("redis://localhost");
  *     rlock::handle stock = client.reentrant("stock:4711");
@@ -13,23 +14,25 @@
  *         }
  *     }
  *
- * A handle is Lockable and TimedLockable, both sides of a read/write lock are SharedTimedLockable:
- * std::unique_lock, std::scoped_lock and std::shared_lock take them. For several at once multi() is
- * better: std::scoped_lock tries one after the other, again and again.
+ * A handle is Lockable and TimedLockable. A read_write is SharedTimedLockable. Therefore
+ * std::unique_lock, std::scoped_lock and std::shared_lock accept them. To take several locks at
+ * once, prefer multi(): std::scoped_lock tries one after the other, again and again.
  *
- * Errors: a function that is given a std::error_code writes it, and does not throw; a code that is
- * false is success. The others throw std::system_error. Its code() compares with enum rlock_code,
- * its what() begins with rlock_detail(). What makes clients and locks may throw std::bad_alloc too.
- * The end of a hold: std::unique_lock unlocks in its destructor, which must not throw. So unlock()
- * drops its code, and unlock_error() tells it afterwards. Where an unlock failed the lock is free
- * by the end of its lease, or the hold was lost before.
- * Loss: client_options::on_lost tells it, and is_valid() is false. No exception tells it, and
- * owns_lock() does not know it.
+ * Errors: a function with a std::error_code argument writes that code and does not throw. A code
+ * that converts to false is success. All other functions throw std::system_error. Its code()
+ * compares with enum rlock_code, and its what() begins with rlock_detail(). Functions that make
+ * clients and locks may also throw std::bad_alloc.
+ * The end of a hold: std::unique_lock unlocks in its destructor, which must not throw. Therefore
+ * unlock() drops its code, and unlock_error() returns it afterwards. If an unlock failed, the lock
+ * is free by the end of its lease, or the hold was lost before.
+ * Loss: client_options::on_lost receives it, and is_valid() returns false. No exception reports a
+ * loss, and owns_lock() does not notice it.
  * Owners: the calling thread, or the owner that handle_view::as() names. A std::unique_lock that
- * moves to another thread, or lives across a co_await, needs the latter. A hold, which
- * handle_view::acquire() gives, has an owner of its own, moves anywhere, and unlocks itself.
+ * moves to another thread, or lives across a co_await, needs an owner from as(). A hold, which
+ * handle_view::acquire() returns, has an owner of its own, moves anywhere, and unlocks itself.
  *
- * Threads: as in rlock.h. No object here may be moved, assigned or destroyed while others use it.
+ * Threads: the rules of rlock.h apply. Nothing may move, assign or destroy an object of this file
+ * while another thread uses it.
  */
 #ifndef RLOCK_RLOCK_HPP
 #define RLOCK_RLOCK_HPP
@@ -59,7 +62,7 @@ inline constexpr milliseconds forever{RLOCK_FOREVER};
 
 /* ---- Errors ---- */
 
-/* The category of the codes. Those with a counterpart in std::errc are equivalent to it:
+/* The category of the codes. A code with a counterpart in std::errc is equivalent to it:
  * RLOCK_ETIMEDOUT to timed_out, RLOCK_EBUSY to device_or_resource_busy. */
 class RLOCK_API category_type final : public std::error_category
 {
@@ -89,14 +92,14 @@ class RLOCK_API category_type final : public std::error_category
     }
 };
 
-/* Returns the one category. */
+/* Returns the only category object. */
 RLOCK_API inline const std::error_category &category() noexcept
 {
     static const category_type one;
     return one;
 }
 
-/* Not for programs. */
+/* Internal: programs must not use it. */
 namespace detail
 {
 
@@ -105,7 +108,8 @@ inline std::error_code error(int code) noexcept
     return {code, category()};
 }
 
-/* What is thrown: what() is the detail alone, which says more than the code's text behind it. */
+/* The exception that rlock throws. Its what() is only the detail, which says more than the text of
+ * the code. */
 class failure : public std::system_error
 {
   public:
@@ -120,7 +124,7 @@ class failure : public std::system_error
     }
 
   private:
-    std::shared_ptr<const std::string> detail_; /* copying it cannot throw */
+    std::shared_ptr<const std::string> detail_; /* shared, so that a copy cannot throw */
 };
 
 /* Throws a failure of this thread's latest call. */
@@ -131,7 +135,8 @@ inline void check(std::error_code code)
     }
 }
 
-/* A client that a callback ends would go on without what its callbacks need. */
+/* Ends the program if a callback ends the client: the client would go on without the data that its
+ * callbacks need. */
 struct ender {
     void operator()(rlock_cancel *cancel) const noexcept { rlock_cancel_free(cancel); }
     void operator()(rlock_client *client) const noexcept
@@ -146,8 +151,8 @@ template <class T> using owned = std::unique_ptr<T, ender>;
 
 using seconds = std::chrono::duration<long double>;
 
-/* Rounds up: no wait is shorter than its time. More than a hundred years have no end. Every type of
- * duration fits into seconds; NaN is no wait. */
+/* Rounds up: no wait is shorter than its time. More than a hundred years is a wait without end.
+ * Every type of duration fits into seconds. NaN gives a wait of 0. */
 inline milliseconds wait_of(seconds time) noexcept
 {
     if (time > seconds(100.0L * 366 * 24 * 3600)) {
@@ -156,7 +161,8 @@ inline milliseconds wait_of(seconds time) noexcept
     return time > seconds(0) ? std::chrono::ceil<milliseconds>(time) : milliseconds::zero();
 }
 
-/* The time until then. The difference of the times themselves may not fit into their types. */
+/* Returns the time from now until end. The plain difference of the two times may not fit into their
+ * type. */
 template <class Clock, class Duration>
 milliseconds wait_until(const std::chrono::time_point<Clock, Duration> &end)
 {
@@ -175,7 +181,7 @@ RLOCK_API inline std::uint64_t new_owner() noexcept
 
 /* ---- How to take a lock, and what is granted ---- */
 
-/* A signal to stop waiting: struct rlock_cancel. */
+/* A signal to stop waiting; wraps struct rlock_cancel. */
 class cancel_signal
 {
   public:
@@ -195,25 +201,26 @@ class cancel_signal
     detail::owned<rlock_cancel> native_;
 };
 
-/* How to take a lock. By name in C++20, take{.wait = 500ms}; member by member before. */
+/* How to take a lock. C++20 can set members by name, take{.wait = 500ms}; earlier versions set them
+ * one by one. */
 struct take {
     milliseconds wait{0};                  /* 0 is one attempt, forever is without end; default 0 */
-    milliseconds lease{0};                 /* a fixed lease; 0 is renewed until unlock; default 0 */
-    const cancel_signal *cancel = nullptr; /* ends the wait; must live until the call returns, of
-                                              async_lock() until it is complete; default none */
+    milliseconds lease{0};                 /* a fixed lease; 0: renewed until unlock; default 0 */
+    const cancel_signal *cancel = nullptr; /* ends the wait; must live until the call returns, for
+                                              async_lock() until it is complete; default: none */
 };
 
-/* What was granted. */
+/* A grant of a lock. */
 struct grant {
     std::uint64_t token;   /* the fencing number of a fenced lock; 0 for other kinds */
-    milliseconds lease;    /* what the server was asked for */
-    milliseconds validity; /* how long from the grant on this process may rely on it if it is not
-                              renewed */
+    milliseconds lease;    /* the lease that the client asked the server for */
+    milliseconds validity; /* how long from the grant on this process may rely on the hold without a
+                              renewal */
 };
 
 class hold;
 
-/* What co_await takes: coroutine.hpp. */
+/* The operands of co_await: see coroutine.hpp. */
 class async_hold_call;
 class async_lock_call;
 class async_unlock_call;
@@ -221,14 +228,15 @@ class async_unlock_call;
 /* ---- Handles ---- */
 
 /*
- * A handle that somebody else owns, and an owner: the calling thread, or an id. Copying it is free.
- * It must not be used when the handle is gone. An empty one returns RLOCK_EINVAL.
+ * A handle that another object owns, together with an owner of holds: the calling thread, or an id.
+ * Copying it is cheap. Do not use it after the end of the handle. An empty view returns
+ * RLOCK_EINVAL.
  */
 class handle_view
 {
   public:
     handle_view() noexcept = default;
-    /* owner: 0 is the calling thread, whichever that is. */
+    /* owner: 0 is the calling thread of each call. */
     explicit handle_view(rlock_handle *native, std::uint64_t owner = 0) noexcept
         : native_(native), owner_(owner)
     {
@@ -241,9 +249,10 @@ class handle_view
         return *this;
     }
 
-    /* Takes the lock, with a renewed lease, and waits as long as that takes. */
+    /* Takes the lock, with a renewed lease, and waits without end. */
     void lock() { lock({forever, {}, nullptr}); }
-    /* Takes it as told, with all failures of rlock_lock_with(): also RLOCK_EBUSY, ETIMEDOUT. */
+    /* Takes the lock with the given options. Throws on every failure of rlock_lock_with(), even on
+     * RLOCK_EBUSY and ETIMEDOUT. */
     grant lock(const take &how)
     {
         std::error_code code;
@@ -252,7 +261,7 @@ class handle_view
         detail::check(code);
         return granted;
     }
-    /* Where it fails the grant is all zero. */
+    /* Like the function above, but never throws. If it fails, the grant is all zero. */
     grant lock(const take &how, std::error_code &ret_code) noexcept
     {
         const rlock_take asked = native_take(how, owner_);
@@ -262,16 +271,17 @@ class handle_view
         return given(granted);
     }
 
-    /* Tries once. False: somebody else holds it. Every other failure is thrown; this call has not
-     * taken the lock then. */
+    /* Tries once. False: somebody else holds the lock. Throws on every other failure, and then this
+     * call has not taken the lock. */
     bool try_lock() { return try_lock_for(milliseconds::zero()); }
-    /* The same within a time; less than a millisecond counts as one, negative as 0. */
+    /* Like try_lock(), but waits up to time. Less than 1 ms counts as 1 ms, a negative time as 0.
+     */
     template <class Rep, class Period>
     bool try_lock_for(const std::chrono::duration<Rep, Period> &time)
     {
         return try_lock_within(detail::wait_of(time));
     }
-    /* The same until then. The clock is asked once: one that is set later changes nothing. */
+    /* Like try_lock(), but waits until end. Reads the clock once: later changes have no effect. */
     template <class Clock, class Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &end)
     {
@@ -279,11 +289,11 @@ class handle_view
     }
 
     /*
-     * Take the lock for a hold that unlocks itself, and that has an owner of its own: the view's
-     * owner does not count, and a thread that takes the lock once more waits for itself. For
-     * coroutines and pools, and for holds that move between threads.
-     * acquire() waits as told, for ever by default, and throws all failures. The others return an
-     * empty hold if somebody else holds the lock; how.wait does not count there.
+     * Take the lock and return a hold that unlocks itself. The hold has an owner of its own, and
+     * ignores the view's owner. A thread that takes the lock once more waits for itself. Use these
+     * functions in coroutines and pools, and for holds that move between threads.
+     * acquire() waits for how.wait, without end by default, and throws on all failures. The other
+     * functions return an empty hold if somebody else holds the lock, and ignore how.wait.
      */
     hold acquire(const take &how = {forever, {}, nullptr}) const;
     hold acquire(const take &how, std::error_code &ret_code) const noexcept;
@@ -294,26 +304,26 @@ class handle_view
     template <class Clock, class Duration>
     hold try_acquire_until(const std::chrono::time_point<Clock, Duration> &end,
                            const take &how = {}) const;
-    /* The same for coroutines, C++20: co_await lock.async_acquire() gives a hold. */
+    /* For coroutines, C++20: co_await lock.async_acquire() returns a hold. */
     async_hold_call async_acquire(const take &how = {forever, {}, nullptr}) const noexcept;
     template <class Rep, class Period>
     async_hold_call async_acquire_for(const std::chrono::duration<Rep, Period> &time,
                                       const take &how = {}) const noexcept;
 
-    /* Gives up one level. Its code is dropped: see unlock_error(). */
+    /* Gives up one level. Drops the code: see unlock_error(). */
     void unlock() noexcept { unlock_code_ = rlock_unlock_as(native_, owner_); }
-    /* The same with the code of rlock_unlock(): hold.release()->try_unlock() ends a
-     * std::unique_lock so. */
+    /* Like unlock(), but returns the code of rlock_unlock(). hold.release()->try_unlock() ends a
+     * std::unique_lock in this way. */
     std::error_code try_unlock() noexcept
     {
         return detail::error(rlock_unlock_as(native_, owner_));
     }
-    /* Returns how the latest unlock() of this object ended; success where there was none. Threads
-     * that share the object see each other's. A copy begins with none. */
+    /* Returns the code of the latest unlock() of this object; success if there was none. Threads
+     * that share the object share this code. A copy starts without a code. */
     std::error_code unlock_error() const noexcept { return detail::error(unlock_code_); }
 
-    /* Whether, and for how long, the owner may rely on the lock now; how often it holds it:
-     * rlock_is_valid_as(), rlock_valid_ms_as(), rlock_hold_count_as(). Local. */
+    /* Return whether, and for how long, the owner may rely on the lock now, and how many levels it
+     * has: rlock_is_valid_as(), rlock_valid_ms_as(), rlock_hold_count_as(). Local. */
     bool is_valid() const noexcept { return rlock_is_valid_as(native_, owner_); }
     milliseconds validity() const noexcept
     {
@@ -321,7 +331,7 @@ class handle_view
     }
     std::uint32_t hold_count() const noexcept { return rlock_hold_count_as(native_, owner_); }
 
-    /* Opens the lock, whoever holds it. Returns whether it was locked: rlock_force_unlock(). */
+    /* Opens the lock for any caller. Returns whether it was locked: rlock_force_unlock(). */
     bool force_unlock()
     {
         std::error_code code;
@@ -356,10 +366,10 @@ class handle_view
     }
 
     /*
-     * For coroutines, C++20: co_await lock.async_lock(owner) gives the grant, and
-     * co_await lock.async_unlock(owner) nothing. See coroutine.hpp.
-     * owner: an id that is not 0, as of client::new_owner(). That of the view does not count.
-     * ret_code: written when the coroutine goes on.
+     * For coroutines, C++20: co_await lock.async_lock(owner) returns the grant, and
+     * co_await lock.async_unlock(owner) returns nothing. See coroutine.hpp.
+     * owner: an id that is not 0, for example from client::new_owner(). The calls ignore the view's
+     * owner. ret_code: written before the coroutine continues.
      */
     async_lock_call async_lock(std::uint64_t owner, const take &how = {forever, {}, nullptr}) const;
     async_lock_call async_lock(std::uint64_t owner, const take &how,
@@ -367,10 +377,10 @@ class handle_view
     async_unlock_call async_unlock(std::uint64_t owner) const;
     async_unlock_call async_unlock(std::uint64_t owner, std::error_code &ret_code) const noexcept;
 
-    /* Returns the same lock for an owner that is given by id; 0 is the calling thread. */
+    /* Returns a view of the same lock for another owner: an id, or 0 for the calling thread. */
     handle_view as(std::uint64_t owner) const noexcept { return handle_view(native_, owner); }
     std::uint64_t owner() const noexcept { return owner_; }
-    /* Name and kind. Not of an empty one. Valid as long as the handle. */
+    /* Return name and kind. Not for an empty view. Borrowed: valid as long as the handle. */
     std::string_view name() const noexcept
     {
         std::size_t len = 0;
@@ -379,7 +389,7 @@ class handle_view
         return {name, len};
     }
     std::string_view kind() const noexcept { return rlock_kind(native_); }
-    /* Returns what the functions of rlock.h take. Borrowed. */
+    /* Returns the handle for the functions of rlock.h. Borrowed. */
     rlock_handle *native() const noexcept { return native_; }
     explicit operator bool() const noexcept { return native_ != nullptr; }
 
@@ -416,8 +426,8 @@ class handle_view
 
 /*
  * A hold that unlocks itself. Any thread may use and end it. It must not outlive its handle.
- * Its end sends the unlock and does not wait for the answer: so it may happen in a callback, in a
- * coroutine and in an event loop. unlock() waits, and says how the unlock ended.
+ * The destructor sends the unlock and does not wait for the answer. Therefore a hold may end in a
+ * callback, in a coroutine and in an event loop. unlock() waits, and returns how the unlock ended.
  */
 class [[nodiscard]] hold
 {
@@ -436,18 +446,19 @@ class [[nodiscard]] hold
     }
     ~hold() { end(); }
 
-    /* Gives it up, within the client's op_timeout_ms. It is empty then, however that ends. */
+    /* Gives the hold up, within the client's op_timeout_ms. The object is empty afterwards, even if
+     * that fails. */
     std::error_code unlock() noexcept { return std::exchange(view_, {}).try_unlock(); }
-    /* The same for coroutines: co_await held.async_unlock(). */
+    /* Like unlock(), for coroutines: co_await held.async_unlock(). */
     [[nodiscard]] async_unlock_call async_unlock();
 
-    /* Whether, and for how long, the program may rely on it now. Local. */
+    /* Return whether, and for how long, the program may rely on the hold now. Local. */
     bool is_valid() const noexcept { return view_.is_valid(); }
     milliseconds validity() const noexcept { return view_.validity(); }
     std::uint64_t token() const noexcept { return granted_.token; }
-    /* handle_view::as() of it takes one more level. */
+    /* Returns the owner. To take one more level, pass it to handle_view::as(). */
     std::uint64_t owner() const noexcept { return view_.owner(); }
-    /* Whether it was granted, and not given up. It may be lost: is_valid(). */
+    /* Returns whether the hold was granted and not given up. It may be lost: see is_valid(). */
     explicit operator bool() const noexcept { return static_cast<bool>(view_); }
 
   private:
@@ -513,12 +524,13 @@ hold handle_view::try_acquire_until(const std::chrono::time_point<Clock, Duratio
     return wait == forever ? acquire({forever, how.lease, how.cancel}) : try_acquire_for(wait, how);
 }
 
-/* A handle that ends with its scope. That never unlocks. May outlive its client: RLOCK_ECLOSED. */
+/* A handle that ends with its scope. Its end never unlocks. It may outlive its client; calls then
+ * return RLOCK_ECLOSED. */
 class handle : public handle_view
 {
   public:
     handle() noexcept = default;
-    /* Owns native from here on; NULL is empty. */
+    /* Takes ownership of native; NULL makes an empty handle. */
     explicit handle(rlock_handle *native) noexcept : handle_view(native) {}
     handle(handle &&other) noexcept : handle_view(std::exchange(other.native_, nullptr)) {}
     handle &operator=(handle &&other) noexcept
@@ -530,9 +542,9 @@ class handle : public handle_view
 };
 
 /*
- * Both sides of a read/write lock: shared is reading, exclusive is writing. Side: handle, or
- * handle_view for an owner that is given by id. lock() while the owner reads throws
- * RLOCK_EDEADLOCK, as it would wait for itself; lock_shared() while it writes does not.
+ * Both sides of a read/write lock: shared means reading, exclusive means writing. Side: handle, or
+ * handle_view for an owner with an id. While the owner reads, lock() throws RLOCK_EDEADLOCK,
+ * because it would wait for itself. While the owner writes, lock_shared() works.
  */
 template <class Side> class basic_read_write
 {
@@ -541,10 +553,10 @@ template <class Side> class basic_read_write
         : read_(std::move(read)), write_(std::move(write))
     {
     }
-    /* The sides, for all else that there is to ask or do. */
+    /* Return the sides, for all other calls. */
     Side &read() noexcept { return read_; }
     Side &write() noexcept { return write_; }
-    /* Returns the same lock for an owner that is given by id; 0 is the calling thread. */
+    /* Returns views of the same lock for another owner: an id, or 0 for the calling thread. */
     basic_read_write<handle_view> as(std::uint64_t owner) const noexcept
     {
         return {read_.as(owner), write_.as(owner)};
@@ -579,34 +591,35 @@ using read_write = basic_read_write<handle>;
 
 /* ---- Clients ---- */
 
-/* Options of a lock, by the names of struct rlock_opts; all default. */
+/* Options of a lock, with the member names of struct rlock_opts; all start as default. */
 struct lock_options : rlock_opts {
     lock_options() noexcept : rlock_opts() { size = sizeof(rlock_opts); }
 };
 
 /*
- * Options of a client, by the names of struct rlock_client_opts; all default. In place of its
- * function pointers and payload, which are not used, there are three functions. They are as their
- * C types say, and must not throw: that ends the program.
+ * Options of a client, with the member names of struct rlock_client_opts; all start as default.
+ * Three std::function members replace its function pointers and payload, which are not used. They
+ * follow the rules of their C types. They must not throw: an exception ends the program.
  */
 struct client_options : rlock_client_opts {
     client_options() noexcept : rlock_client_opts() { size = sizeof(rlock_client_opts); }
 
-    std::function<void(const rlock_loss &loss)> on_lost;             /* default none */
-    std::function<void(rlock_level level, const char *text)> on_log; /* default none */
-    std::function<void(char *host, unsigned int &port)> map_address; /* default none */
+    std::function<void(const rlock_loss &loss)> on_lost;             /* default: none */
+    std::function<void(rlock_level level, const char *text)> on_log; /* default: none */
+    std::function<void(char *host, unsigned int &port)> map_address; /* default: none */
 };
 
 /*
- * This process's handle on one deployment. Its end closes it: rlock_client_close(). That may not
- * happen in a callback, and ends the program there.
+ * This process's handle on one deployment. The destructor closes it: rlock_client_close(). It must
+ * not run in a callback, where it ends the program.
  */
 class client
 {
   public:
-    /* Empty, until another is moved to it. Of an empty one nothing may be called but native(). */
+    /* Makes an empty client, until another one is moved to it. On an empty client only native() and
+     * the conversion to bool may be called. */
     client() noexcept = default;
-    /* Opens it, with all other options default. Throws as rlock_client_open() fails. */
+    /* Opens the client, with all other options default. Throws if rlock_client_open() fails. */
     explicit client(const std::string &url)
     {
         client_options opts;
@@ -621,7 +634,7 @@ class client
         *this = open(std::move(opts), code);
         detail::check(code);
     }
-    /* The same without an exception, other than std::bad_alloc. Empty where it fails. */
+    /* Opens a client. Throws nothing but std::bad_alloc. Returns an empty client if it fails. */
     static client open(client_options opts, std::error_code &ret_code)
     {
         client opened;
@@ -631,7 +644,7 @@ class client
         return ret_code ? client() : std::move(opened);
     }
 
-    /* Make a lock of each kind, as rlock_reentrant_new() and its like; throw as they fail. */
+    /* Make a lock of each kind, with rlock_reentrant_new() and its like. Throw if they fail. */
     handle reentrant(std::string_view name, const lock_options &opts = {})
     {
         return make(rlock_reentrant_new, name, opts);
@@ -657,16 +670,16 @@ class client
         return {make(rlock_read_new, name, opts), make(rlock_write_new, name, opts)};
     }
 
-    /* Returns an owner id that this client gives to nobody else, never 0. */
+    /* Returns a new owner id, never 0, that this client does not return again. */
     std::uint64_t new_owner() noexcept { return rlock_owner_new(native()); }
-    /* Valid as long as the client. */
+    /* Borrowed: valid as long as the client. */
     std::string_view uuid() const noexcept { return rlock_client_uuid(native()); }
-    /* Returns what the functions of rlock.h take; NULL of an empty one. Borrowed. */
+    /* Returns the client for the functions of rlock.h; NULL if it is empty. Borrowed. */
     rlock_client *native() const noexcept { return state_ ? state_->native.get() : nullptr; }
     explicit operator bool() const noexcept { return native() != nullptr; }
 
   private:
-    /* Stays where it is when the client moves. The end of native, which is last, comes first. */
+    /* Stays at its address when the client moves. The end of native comes first: it is last. */
     struct state {
         explicit state(client_options given) : opts(std::move(given)) {}
 
@@ -715,7 +728,7 @@ class client
 
 /* ---- Locks made of locks ---- */
 
-/* Handles, as {a, b}. They may be freed before the lock that is made of them. */
+/* Handles, for example {a, b}. They may be freed before the lock that is made of them. */
 using handles = std::vector<std::reference_wrapper<const handle_view>>;
 
 namespace detail
@@ -735,14 +748,14 @@ template <class New> handle make(New *new_lock, const handles &members, const lo
 
 } // namespace detail
 
-/* Makes a multi-lock, rlock_multi_new(). Unlike std::scoped_lock of the same handles it takes them
- * by one script where that is possible, and is told of as one. Throws. */
+/* Makes a multi-lock: rlock_multi_new(). Unlike std::scoped_lock with the same handles, it takes
+ * them with one script if possible, and its loss is reported once. Throws. */
 inline handle multi(const handles &members, const lock_options &opts = {})
 {
     return detail::make(rlock_multi_new, members, opts);
 }
 
-/* Makes a RedLock, rlock_redlock_new(). Throws. */
+/* Makes a RedLock: rlock_redlock_new(). Throws. */
 inline handle redlock(const handles &members, const lock_options &opts = {})
 {
     return detail::make(rlock_redlock_new, members, opts);
@@ -750,7 +763,7 @@ inline handle redlock(const handles &members, const lock_options &opts = {})
 
 } // namespace rlock
 
-/* Let a std::error_code be made of, and compared with, enum rlock_code. */
+/* Makes enum rlock_code convertible to std::error_code, and comparable with it. */
 template <> struct std::is_error_code_enum<rlock_code> : std::true_type {
 };
 inline std::error_code make_error_code(rlock_code code) noexcept
