@@ -4,8 +4,9 @@
  *
  * A client is this process's handle on one deployment.
  * A lock is a handle for one name and one kind.
- * A hold is what an owner has between a successful lock call and its unlock. The server keeps it
- *   for its lease. This process may rely on it until its validity ends, which is always earlier.
+ * A hold is what an owner has between a successful lock call and its unlock. The server keeps the
+ *   hold until the lease ends. This process may rely on the hold until its validity ends, which is
+ *   always earlier.
  * An owner is the calling thread, or an id that the caller passes. If tasks move between threads
  *   (Go without LockOSThread, coroutines, pools), use ids and the functions that end in _as.
  *
@@ -32,9 +33,10 @@
  * stdint.h.
  *
  * Threads: any thread may call any function at any time, unless its comment says otherwise. If a
- * thread is stopped inside a call, it delays the calls of other threads by at most 50 ms. If it is
- * stopped while it holds a mutex of the library (for microseconds), the client stops too. No call
- * is a cancellation point.
+ * thread is stopped inside a call, it delays the calls of other threads by at most 50 ms. There is
+ * one exception: a call holds a mutex of the library for some microseconds at a time. If its thread
+ * is stopped just then, the whole client stops until that thread continues. No call is a
+ * cancellation point.
  * Fork: in a child of fork(2), every call on an inherited client or lock returns RLOCK_EFORKED. No
  * hold is valid there, and the library sends nothing. The parent is not affected. Open a new
  * client in the child.
@@ -72,7 +74,7 @@ extern "C" {
  * wait as RLOCK_FOREVER. */
 #define RLOCK_TIME_MAX_MS INT64_C(3162240000000)
 
-/* The longest time, in ms, that a call may return after its deadline or after its cancellation. */
+/* How late a call may return after its deadline or after its cancellation: at most this many ms. */
 #define RLOCK_LATE_MS 50
 
 /* ---- Codes ---- */
@@ -142,8 +144,8 @@ struct rlock_client;
 /* Why a hold was lost. */
 enum rlock_reason {
     RLOCK_LOST_EXPIRED = 1, /* the client could not renew it in time: its validity ended */
-    RLOCK_LOST_TAKEN,       /* the server reports another holder: in reply to a renewal, or when it
-                               grants the lock to, or refuses it to, another owner of this client */
+    RLOCK_LOST_TAKEN,       /* the server reports another holder: in its reply to a renewal, or to a
+                               lock call of another owner of this client */
     RLOCK_LOST_DELETED, /* the server has no such lock: deleted, evicted, or its data are lost */
     RLOCK_LOST_NOT_REPLICATED, /* too few replicas confirmed it, or a failover promoted a replica
                                   that did not have it */
@@ -209,15 +211,15 @@ struct rlock_client_opts {
     const char *url;
     int64_t connect_timeout_ms; /* time for the whole handshake with the server; default 1000 */
     int64_t op_timeout_ms;      /* time for the server's answers, in each call; default 1000 */
-    int64_t renewed_lease_ms;   /* lease of a renewed hold; the client renews it every third of
-                                   this; at least 30; default 30000 */
+    int64_t renewed_lease_ms;   /* lease of a renewed hold; the client renews the hold whenever a
+                                   third of this time has passed; at least 30; default 30000 */
     int64_t safety_margin_ms;   /* a hold's validity ends this much earlier; less than half of
                                    renewed_lease_ms; default 0 */
     const char *key_prefix;     /* the Redis key is this prefix and the name; default: none */
     const char *user;           /* overrides the URL's user; default: the URL's user */
     const char *password;       /* overrides the URL's password; default: the URL's password */
-    const char *ca_file;        /* PEM file of the trusted authorities; with revocation lists in it
-                                   the client checks for revocation; default: the system's
+    const char *ca_file;        /* PEM file of the trusted authorities; if it contains revocation
+                                   lists, the client checks for revocation; default: the system's
                                    authorities */
     const char *cert_file;      /* PEM file of a client certificate, with key_file; default: none */
     const char *key_file;       /* PEM file of the client certificate's key; default: none */
@@ -228,8 +230,10 @@ struct rlock_client_opts {
     const char *sentinel_user;  /* user at the Sentinels; default: none */
     const char *sentinel_password; /* password at the Sentinels; default: none */
     /* TLS to the Sentinels. 1: on, -1: off; default 0: what the URL's scheme says for the primary.
-     * Without TLS an attacker who can change the Sentinels' answers can send the client to any
-     * server. In that case set ca_file to your own authority alone. */
+     * Without TLS to the Sentinels, an attacker who can change their answers can send the client to
+     * any server. If you use TLS to the primary but not to the Sentinels, set ca_file to a file
+     * that contains only your own authority. Then the client refuses the attacker's server, because
+     * your authority did not sign its certificate. */
     int sentinel_tls;
     /*
      * Number of replicas that must acknowledge a grant or a renewal before the client relies on it:
@@ -238,9 +242,10 @@ struct rlock_client_opts {
      *   - AUTO requires every replica that a failover may promote. It leaves out a replica that has
      *     been down for some seconds while its primary was alive.
      *   - A number and ALL are strict: a replica that is down counts as missing.
-     * Copies that no failover promotes never count. Without enough replicas the client grants
-     * nothing (RLOCK_ENOTREPLICATED), and it loses its holds at the end of their leases
-     * (RLOCK_LOST_NOT_REPLICATED). docs/guarantees.md says what each setting can lose.
+     * A replica that can never be promoted does not count, if the client can identify it. Without
+     * enough replicas the client grants nothing (RLOCK_ENOTREPLICATED), and it loses its holds at
+     * the end of their leases (RLOCK_LOST_NOT_REPLICATED). docs/guarantees.md says what each
+     * setting can lose.
      */
     int acks;
     rlock_map_address_fn *map_address; /* gets payload; default: none, the client uses the
@@ -259,20 +264,21 @@ struct rlock_client_opts {
     /*
      * 1: in a cluster of servers 7.0 or newer, the client publishes releases on plain channels as
      * well as on sharded ones, and its waiters subscribe to both. In such a cluster Redisson before
-     * 3.22 uses plain channels only. Without this option it and this client do not wake each other
-     * (docs/interop.md). Each plain message goes to all servers of the cluster. Outside such a
-     * cluster the option changes nothing. Default 0.
+     * 3.22 uses plain channels only. Without this option such a Redisson and this client do not
+     * wake each other (docs/interop.md). Each plain message goes to all servers of the cluster.
+     * Outside such a cluster the option changes nothing. Default 0.
      */
     int announce_both;
     /*
-     * Whether an unlock may hand its hold over to the call of this client that has waited longest,
-     * without a request to the server: RLOCK_PASS_…; default RLOCK_PASS_ON.
+     * Whether an unlock may hand its hold over to a waiting call of this client, without a request
+     * to the server: RLOCK_PASS_…; default RLOCK_PASS_ON. The call that has waited longest gets the
+     * hold.
      *   - The client hands over only renewed holds of reentrant, non-reentrant and spin locks. It
      *     does so at most 32 times, and for at most 10 ms after the server's last answer about the
      *     hold. Then an unlock releases the lock on the server, and other clients can get it.
      *   - It hands nothing over while a Redisson client takes the lock too, because that client
      *     would get too few turns.
-     *   - The server's field of the hold ("uuid:number") does not change in a hand-over.
+     *   - A hand-over does not change the hold's field on the server ("uuid:number").
      *   - An unlock that hands its hold over cannot detect that somebody forced the lock open in
      *     these 10 ms.
      */
@@ -300,7 +306,8 @@ enum {
     RLOCK_ACKS_ALL = -2, /* every replica: a failover to any of them loses nothing that counts */
 };
 
-/* Options of a client by name, the others default: RLOCK_CLIENT_OPTS(.url = "…"). C only. */
+/* Makes the options of a client: you name the options that you set, and the others have their
+ * defaults. RLOCK_CLIENT_OPTS(.url = "…"). C only. */
 #define RLOCK_CLIENT_OPTS(...)                                                                     \
     ((struct rlock_client_opts){.size = sizeof(struct rlock_client_opts), __VA_ARGS__})
 
@@ -323,11 +330,12 @@ RLOCK_API int rlock_client_open(const struct rlock_client_opts *opts,
 
 /*
  * Closes a client: releases its holds, wakes its waiters (RLOCK_ECLOSED), ends its threads, and
- * ends the handle. From then on the client's locks return RLOCK_ECLOSED. The caller must still free
- * them. Blocks for the server's answers, at most op_timeout_ms. Then the client logs which locks
- * stay on the server, and until when.
+ * frees the client. From then on the client's locks return RLOCK_ECLOSED. The caller must still
+ * free them. Blocks for the server's answers, at most op_timeout_ms. Then the client logs which
+ * locks stay on the server, and until when.
  * Returns NULL; NULL is ok. In a callback it closes nothing and returns the client.
- * Threads: call it once, from one thread, when no other thread is about to use the client itself.
+ * Threads: call it once, from one thread. From this call on, no other thread may pass the client to
+ * a function. Other threads may still call functions on the client's locks.
  */
 RLOCK_API struct rlock_client *rlock_client_close(struct rlock_client *client);
 
@@ -371,7 +379,8 @@ struct rlock_opts {
                                 servers that lose nothing (fsync always); default 30000 */
 };
 
-/* Options of a lock by name, the others default: RLOCK_OPTS(.max_hold_ms = 60000). C only. */
+/* Makes the options of a lock: you name the options that you set, and the others have their
+ * defaults. RLOCK_OPTS(.max_hold_ms = 60000). C only. */
 #define RLOCK_OPTS(...) ((struct rlock_opts){.size = sizeof(struct rlock_opts), __VA_ARGS__})
 
 /* Sets all options to their defaults. size: see rlock_client_opts_init(). */
@@ -397,7 +406,7 @@ RLOCK_API int rlock_nonreentrant_new(struct rlock_client *client, const char *na
 /*
  * Makes a spin lock: a reentrant lock whose waiters subscribe to no channel. They try again after
  * pauses that grow (spin_* of the options). It suits servers without pub/sub, and locks that owners
- * hold for moments. Redisson's RSpinLock.
+ * hold only briefly. Redisson's RSpinLock.
  * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
@@ -406,9 +415,9 @@ RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
 /*
  * Makes a fenced lock: a reentrant lock whose grants carry a token (rlock_grant.token). Each token
  * is larger than all earlier ones, even if the server has lost its data. Nested levels have the
- * token of their hold. A holder that is stopped beyond its lease may write afterwards. A resource
- * is safe from such writes if it refuses every token that is smaller than the largest it has seen.
- * Redisson's RFencedLock.
+ * token of their hold. The token protects a resource from late writes: a holder that was stopped
+ * until its lease ended might still write, because it has not noticed the end. The resource is safe
+ * if it refuses every token that is smaller than the largest it has seen. Redisson's RFencedLock.
  * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
@@ -420,10 +429,11 @@ RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
  *   - A waiter that gives up leaves the queue.
  *   - A client that tries to take the free lock passes over dead waiters: 2 s after the first such
  *     attempt if the waiter's process was killed, and 5 s after it if the process was stopped or
- *     its machine does not answer. A stopped waiter queues again when it comes back. Attempts that
- *     ended earlier count too, because the server keeps what they saw.
- *   - A waiter asks the server at most 5 s after a release. It asks at once if the releasing client
- *     finds that the next waiter does not listen.
+ *     its machine does not answer. The first attempt may belong to a call that has ended, because
+ *     the server keeps what each attempt saw. A stopped waiter queues again when it comes back.
+ *   - Each waiter asks the server at most 5 s after a release. If the releasing client finds that
+ *     the first waiter in the queue does not listen, it wakes a later waiter that does. That waiter
+ *     asks at once.
  *   - A call with wait 0 does not queue. It returns RLOCK_EBUSY while a live waiter queues, even if
  *     the lock is free. Under steady contention it may never succeed.
  * For arguments, returns and ownership see rlock_reentrant_new().
@@ -467,16 +477,17 @@ RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
  *   - Otherwise the call takes the members one by one. It also does so after eight rounds, or half
  *     of the wait, in which the members were never free at the same time. It holds the members that
  *     it has while it waits for the rest, and gives them back at the deadline.
- *   - The multi-lock's owner owns the members' holds, and may take a member once more.
+ *   - The multi-lock's owner owns the members' holds, and may take a member again.
  *   - If one member is lost, the whole multi-lock is lost. The first member's client reports that
  *     once, and the library gives the other members back.
  *   - A grant's token is 0.
- *   - The client renews a fixed lease until the call has taken the last member. Then at least two
- *     thirds of the lease remain: see rlock_grant.valid_ms.
- * members: n from 1 to 64, of any kinds and clients, including multi-locks. Name each lock once: if
- * two members are one lock, through two clients of one server, taking the multi-lock returns
- * RLOCK_EINVAL. Do not name both sides of one read/write lock. You may free the members before the
- * multi-lock.
+ *   - With a fixed lease, the client renews the members that it already has only until the call has
+ *     taken the last member. Then at least two thirds of the lease remain (rlock_grant.valid_ms),
+ *     and the client renews nothing.
+ * members: n from 1 to 64, of any kinds and clients, including multi-locks. Name each lock once.
+ * Two clients of one server may make two handles of one lock: if both are members, taking the
+ * multi-lock returns RLOCK_EINVAL. Do not name both sides of one read/write lock. You may free the
+ * members before the multi-lock.
  * opts: NULL, or all default.
  * Returns RLOCK_EINVAL, ENOTSUP (a RedLock as a member), ENOMEM, EFORKED, ECLOSED.
  * Owns: *ret_lock belongs to the caller. Free it with rlock_free().
@@ -495,16 +506,16 @@ RLOCK_API int rlock_multi_new(struct rlock_handle *const *members, size_t n,
  *     says for how long.
  *   - A call asks all servers at once. It returns as soon as the outcome is certain.
  *   - The order of the members matters only if Redisson clients take the lock too, because they
- *     take one member after the other. Use Redisson's order; both sides then reach equal shares
- *     sooner (docs/interop.md).
+ *     take one member after the other. Use Redisson's order. Then both sides reach equal shares of
+ *     the grants sooner (docs/interop.md).
  *   - Nested levels are counted only in this process.
  *   - A lease that is longer than max_lease_ms returns RLOCK_EINVAL.
- * members: n from 1 to 64, each of another client and server. They are single locks that are not
- * fenced. An even n tolerates no more losses than n - 1 does. If two members are on one server,
- * taking the RedLock returns RLOCK_EINVAL.
+ * members: n from 1 to 64, each from a different client and on a different server. No member is a
+ * multi-lock, a RedLock or a fenced lock. An even n tolerates no more losses than n - 1 does. If
+ * two members are on one server, taking the RedLock returns RLOCK_EINVAL.
  * opts: max_lease_ms, or NULL.
- * Returns the codes of rlock_multi_new(). RLOCK_ENOTSUP here: a member is of another kind, in a
- * cluster, or behind Sentinels. For ownership see rlock_multi_new().
+ * Returns the codes of rlock_multi_new(). RLOCK_ENOTSUP here: a member is a multi-lock, a RedLock
+ * or a fenced lock, or it is in a cluster or behind Sentinels. For ownership see rlock_multi_new().
  */
 RLOCK_API int rlock_redlock_new(struct rlock_handle *const *members, size_t n,
                                 const struct rlock_opts *opts, struct rlock_handle **ret_lock);
@@ -520,7 +531,8 @@ RLOCK_API const char *rlock_name(const struct rlock_handle *lock, size_t *ret_le
 RLOCK_API const char *rlock_kind(const struct rlock_handle *lock);
 
 /* A signal to stop waiting, for any number of calls. A fired signal stays fired.
- * Threads: fire it from any thread and signal handler. Fork: a child's copy is another signal. */
+ * Threads: fire it from any thread and signal handler.
+ * Fork: the child has its own copy. Firing it in one process cancels no call in the other. */
 struct rlock_cancel;
 
 /* Makes a cancel signal. Free it with rlock_cancel_free(). Returns RLOCK_ENOMEM, ERESOURCE. */
@@ -543,8 +555,8 @@ struct rlock_take {
     struct rlock_cancel *cancel; /* ends the wait; must live until the call ends; default: none */
 };
 
-/* A way to take a lock by name, the rest default: RLOCK_TAKE(.wait_ms = 500, .lease_ms = 10000). C
- * only. */
+/* Makes the options of rlock_lock_with(): you name the options that you set, and the others have
+ * their defaults. RLOCK_TAKE(.wait_ms = 500, .lease_ms = 10000). C only. */
 #define RLOCK_TAKE(...) (&(struct rlock_take){.size = sizeof(struct rlock_take), __VA_ARGS__})
 
 /* Sets the default: one attempt with a renewed lease. size: see rlock_client_opts_init(). */
@@ -568,7 +580,7 @@ struct rlock_grant {
 /* Makes an empty grant for a call to fill. size: see rlock_client_opts_init(). */
 RLOCK_API void rlock_grant_init(struct rlock_grant *ret_grant, size_t size);
 
-/* Takes the lock, and waits without end. The client renews the lease until the unlock.
+/* Waits without end until it has the lock. Then the client renews the lease until the unlock.
  * Blocks. Returns what rlock_lock_with() returns, except RLOCK_EBUSY and RLOCK_ETIMEDOUT. */
 RLOCK_API int rlock_lock(struct rlock_handle *lock);
 
@@ -583,26 +595,27 @@ RLOCK_API int rlock_try_lock(struct rlock_handle *lock);
  * for the holder:
  *   - A request that is under way at the end of wait_ms still gets time for its answer: a few times
  *     the usual round trip of its connection, and op_timeout_ms at most.
- *   - Until a server names a holder, the call waits for the server for at least op_timeout_ms. So
- *     does a call with wait 0.
+ *   - While no server has named a holder, a wait_ms below op_timeout_ms counts as op_timeout_ms.
+ *     Therefore a call with wait 0 blocks for at most op_timeout_ms + RLOCK_LATE_MS.
  * Returns
- *   RLOCK_EBUSY (wait 0): somebody else holds it; nothing of this call is left;
+ *   RLOCK_EBUSY (wait 0): somebody else holds the lock. The call leaves nothing on the server;
  *   RLOCK_ETIMEDOUT: the wait ended. Somebody else holds the lock, or the server was out of reach
- *     or could not grant it; rlock_detail() says which. Nothing of this call is left;
+ *     or could not grant it; rlock_detail() says which. The call leaves nothing on the server;
  *   RLOCK_ECONN, ETLS, EAUTH: the client could not reach the server. In a call with a wait,
- *     RLOCK_ECONN means that this client never reached any server. Nothing of this call is left;
+ *     RLOCK_ECONN means that this client never reached any server. The call leaves nothing on the
+ *     server;
  *   RLOCK_EINDOUBT: the server did not answer. If it granted the lock, it is free again by the time
- *     in rlock_detail(). For a lock made of locks, rlock_detail() names the members in doubt.
- *     A RedLock is in doubt if the other members do not prove the outcome (with three of five
- *     members in doubt, or two of four);
+ *     in rlock_detail(). For a multi-lock or RedLock, rlock_detail() names the members in doubt.
+ *     A RedLock's outcome is in doubt if the members that answered cannot prove it, for example if
+ *     three of five members are in doubt, or two of four;
  *   RLOCK_ELOST: this owner's outer hold is lost; unlock it before you take a new one;
  *   RLOCK_EDEADLOCK: a callback cannot wait; or (write lock) this owner reads already;
  *   RLOCK_EREACQUIRE: this owner holds it, and the lock is not reentrant;
  *   RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server refused. With wait 0, RLOCK_EREFUSED can also
  *     mean that the lock's slot is moving to another server of the cluster;
  *   RLOCK_ECANCELED: somebody fired the signal. The call ends within RLOCK_LATE_MS of that. If a
- *     request on its way may still get the lock, the library gives it back, and rlock_detail() says
- *     when it is free at the latest;
+ *     request on its way may still get the lock, the library gives it back, and rlock_detail()
+ *     gives the latest time at which it becomes free;
  *   RLOCK_EINVAL: an argument is wrong, or this owner holds another kind of lock under the name;
  *   RLOCK_ENOQUORUM, ERESTARTED (RedLock), ENOTREPLICATED, ENOTSUP, ECLOSED, EFORKED, ENOMEM,
  *   ERESOURCE.
@@ -613,19 +626,21 @@ RLOCK_API int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take
 /*
  * Gives up one level of the calling thread's hold. I/O: one round trip, within op_timeout_ms.
  * The call gives up a held level, whatever it returns. After the last level the hold is not valid,
- * and the client does not renew it: the lock is free by the end of its lease at the latest. If the
+ * and the client does not renew it. Therefore the lock is free by the end of its lease. If the
  * server refuses a release or does not answer it, the library repeats the release.
  * Returns
  *   RLOCK_ENOTOWNER: the owner does not hold it; harmless;
- *   RLOCK_ELOST: the hold had ended before. Each level returns this once, and does no I/O if the
+ *   RLOCK_ELOST: the hold had already ended. Each level returns this once, and does no I/O if the
  *     library knows the loss already;
  *   RLOCK_EINDOUBT: the server did not answer; or the library has to unlock later, because an
  *     earlier call of this owner takes longer than op_timeout_ms, or there is no memory or no file
  *     descriptor. rlock_detail() gives the time by which the lock is free;
  *   RLOCK_EPERM, EWRONGTYPE, EREFUSED, ECONN: the server has done nothing so far;
  *   RLOCK_ECLOSED, EFORKED, EINVAL, ENOTSUP.
- * After RLOCK_EINDOUBT, EPERM, EWRONGTYPE, EREFUSED or ECONN at the last level, another unlock
- * returns what the library knows by then.
+ * After RLOCK_EINDOUBT, EPERM, EWRONGTYPE, EREFUSED or ECONN at the last level you may call unlock
+ * again. If the library still repeats the release, that call waits for the result. It returns 0
+ * (released), RLOCK_ELOST, or one of these five codes. If the library no longer repeats the
+ * release, or the lock is a multi-lock or RedLock, it returns RLOCK_ENOTOWNER.
  */
 RLOCK_API int rlock_unlock(struct rlock_handle *lock);
 
@@ -633,11 +648,12 @@ RLOCK_API int rlock_unlock(struct rlock_handle *lock);
 RLOCK_API int rlock_unlock_as(struct rlock_handle *lock, uint64_t owner);
 
 /*
- * Opens the lock for any caller: reads the holder, and deletes the lock if that holder still has
- * it. If a fair lock is free, the call removes the dead from its queue
- * (rlock_info.dead_waiters). A hold of this process is lost (RLOCK_LOST_FORCED). Another process
- * learns of its loss at its next renewal, or from the next answer that names another holder. For a
- * read/write lock it opens only the handle's side.
+ * Forces the lock open: reads the holder, and deletes the lock if that holder still has it. The
+ * caller need not hold the lock: any thread of any process may call this. If a fair lock is free,
+ * the call removes the dead waiters from its queue (rlock_info.dead_waiters). A hold of this
+ * process is lost (RLOCK_LOST_FORCED). Another process learns of its loss at its next renewal, or
+ * from the next answer that names another holder. For a read/write lock the call opens only the
+ * handle's side.
  * I/O: two round trips, each within op_timeout_ms. ret_was_locked: may be NULL.
  * Returns 0 (open now), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT (no answer),
  * RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ENOTSUP, EDEADLOCK, ECLOSED, EFORKED,
@@ -677,7 +693,7 @@ struct rlock_info {
     uint32_t holders; /* number of owners that hold it; read side: number of readers */
     int64_t count;    /* hold count of the first holder */
     char holder[128]; /* the first holder, as "uuid:number", possibly cut; "" when free */
-    char host[128];   /* the holder's machine, if the server permits the question; otherwise "" */
+    char host[128];   /* the holder's machine, if the server permits the query; otherwise "" */
     int64_t pid;      /* the holder's process on that machine; 0 unknown */
     uint64_t token;   /* fenced: the latest granted token; 0 none */
     uint32_t waiters; /* fair: number of waiters in the queue, dead ones included; 0: none, or
@@ -732,8 +748,8 @@ RLOCK_API int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn
 /* ---- Async calls ---- */
 
 /*
- * One async call, from its begin until its last reference is gone. Threads: any thread may call its
- * functions.
+ * One async call, from its start until its last reference is dropped. Threads: any thread may call
+ * its functions.
  */
 struct rlock_op;
 
@@ -750,13 +766,15 @@ typedef void rlock_done_fn(struct rlock_op *op, void *payload);
 
 /*
  * The async calls. Each begins what the function without _async does, and returns without waiting.
- * The deadlines of that function apply, from this call on. done (may be NULL) receives the outcome,
- * and the operation keeps it. Closing the client completes every pending operation. The caller may
- * free the lock meanwhile.
+ * The deadlines of that function apply, from this call on. Closing the client completes every
+ * pending operation. The caller may free the lock while the operation is pending.
+ * done: runs when the operation is complete; NULL for none. The operation stores its outcome, which
+ * the rlock_op_... functions return.
  * owner: an id that is not 0; for rlock_lock_async(), take->owner. The calling thread cannot be the
  * owner, because the task may continue on another thread. rlock_owner_new() returns ids. Calls of
  * one owner on one lock run one after the other.
- * ret_op: receives a reference for the caller. Drop it with rlock_op_unref(); NULL for none.
+ * ret_op: receives a reference, which the caller must drop with rlock_op_unref(). Pass NULL if you
+ * want no reference.
  * Returns 0, or one of these codes, and then never calls done: RLOCK_EINVAL, ECLOSED, EFORKED,
  * ENOMEM, ERESOURCE. rlock_unlock_async() also returns RLOCK_ELOST for a lost multi-lock or RedLock
  * whose client is closed. After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
@@ -816,8 +834,8 @@ RLOCK_API struct rlock_op *rlock_op_unref(struct rlock_op *op);
 
 /*
  * For a client with RLOCK_LOOP_USER. The program's event loop runs it: call rlock_client_dispatch()
- * whenever the fd is readable. The client has no threads, except one at times that resolves a
- * host's name.
+ * whenever the fd is readable. The client starts a thread only to resolve a host's name; that
+ * thread then ends.
  *   - Functions that wait, and functions that ask several servers (scan, diagnose), return
  *     RLOCK_ENOTSUP. All other functions, and the async calls, work normally in any thread.
  *   - The loop renews the holds as well. If it hangs for longer than a third of the lease, the
