@@ -37,32 +37,50 @@ static void close_core(struct rlock__core *core, const struct rlock__call *call)
     (void)rlock__spec_unref(call->spec);
 }
 
-/* What is sent on the second link, once the hold that was granted there is forced open; fenced: the
- * first link can run nothing any more. NULL nothing. */
+/* The first link breaks with a copy of the acquire on it, and the second one carries another copy.
+ * fenced: the first link can run nothing any more. */
+static void send_two_copies(struct rlock__core *core, struct rlock__call *call, bool fenced)
+{
+    open_core(core, call);
+    rlock__core_link_up(alone_link(core), 1, false, NOW);
+    rlock__core_begin(core, call, NOW);
+    alone_carry(&alone_link(core)->pipeline);
+    rlock__core_link_down(alone_link(core), 1, RLOCK_ECONN, false, "cut", NOW);
+    rlock__core_link_up(alone_link(core), 2, fenced, NOW);
+    alone_carry(&alone_link(core)->pipeline);
+}
+
+/* The second copy is granted. */
+static void lock(struct rlock__core *core, struct rlock__call *call, bool fenced)
+{
+    send_two_copies(core, call, fenced);
+    grant(core);
+    assert_int_equal(call->step, RLOCK__COMPLETE);
+    assert_int_equal(call->code, 0);
+    (void)rlock__claim_unref(call->claim);
+}
+
+/* The script that waits for an answer on the link; NULL: none does. */
+static const char *sent(const struct rlock__core *core)
+{
+    const struct rlock__pipeline *pipeline = &alone_link(core)->pipeline;
+
+    return pipeline->sent != NULL ? pipeline->sent->cmd.script->name : NULL;
+}
+
+/* The script that goes out once the hold is forced open. */
 static const char *sent_after_force(bool fenced)
 {
     static struct rlock__core core;
     struct rlock__call call = {.kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}};
-    const char *sent;
+    const char *script;
 
-    open_core(&core, &call);
-    rlock__core_link_up(alone_link(&core), 1, false, NOW);
-    rlock__core_begin(&core, &call, NOW);
-    alone_carry(&alone_link(&core)->pipeline);
-    rlock__core_link_down(alone_link(&core), 1, RLOCK_ECONN, false, "cut", NOW);
-    rlock__core_link_up(alone_link(&core), 2, fenced, NOW);
-    alone_carry(&alone_link(&core)->pipeline);
-    grant(&core); /* to the copy that was sent again */
-    assert_int_equal(call.step, RLOCK__COMPLETE);
-    assert_int_equal(call.code, 0);
-    (void)rlock__claim_unref(call.claim);
+    lock(&core, &call, fenced);
     rlock__core_forced(&core, call.number, NOW);
     assert_non_null(core.lost);
-    sent = alone_link(&core)->pipeline.sent != NULL
-               ? alone_link(&core)->pipeline.sent->cmd.script->name
-               : NULL;
+    script = sent(&core);
     close_core(&core, &call);
-    return sent;
+    return script;
 }
 
 TEST(a_hold_that_is_gone_is_released_while_a_copy_may_take_it_again)
@@ -76,6 +94,69 @@ TEST(a_hold_that_is_gone_is_released_while_a_copy_may_take_it_again)
 TEST(a_hold_that_is_gone_is_not_released_once_all_copies_are_accounted_for)
 {
     assert_null(sent_after_force(true));
+}
+
+/* The server answers the unlock. Then the first copy may take the free lock. */
+TEST(a_number_is_released_again_after_its_unlock_while_a_copy_may_run)
+{
+    static struct rlock__core core;
+    struct rlock__call call = {.kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}};
+    struct rlock__call unlock = {.kind = RLOCK__RELEASE, .owner = call.owner};
+
+    lock(&core, &call, false);
+    core.done = NULL;
+    unlock.spec = call.spec;
+    rlock__core_begin(&core, &unlock, NOW);
+    alone_answer(&core, 2, (const int64_t[]){1, 0}, NOW);
+    assert_int_equal(unlock.step, RLOCK__COMPLETE);
+    assert_int_equal(unlock.code, 0);
+    assert_non_null(core.orphans);
+    close_core(&core, &call);
+}
+
+/* The server refuses the second copy, which therefore did nothing. */
+static void refuse_the_second_copy(struct rlock__core *core)
+{
+    static const char text[] = "OOM command not allowed when used memory > 'maxmemory'.";
+    const struct rlock__value value = {
+        .type = RLOCK__REPLY_ERROR, .str = text, .len = sizeof(text) - 1};
+
+    rlock__core_reply(alone_link(core), 2, &(struct rlock__reply){.v = &value, .n = 1}, NOW);
+}
+
+static void run_until(struct rlock__core *core, const struct rlock__call *call, int64_t until)
+{
+    while (call->step != RLOCK__COMPLETE && rlock__core_next(core) <= until) {
+        rlock__core_tick(core, rlock__core_next(core));
+    }
+    assert_int_equal(call->step, RLOCK__COMPLETE);
+}
+
+/* The first copy may have taken the lock. */
+TEST(a_refusal_of_the_second_copy_does_not_end_a_call_whose_first_copy_is_open)
+{
+    static struct rlock__core core;
+    struct rlock__call call = {.kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}};
+
+    send_two_copies(&core, &call, false);
+    refuse_the_second_copy(&core);
+    run_until(&core, &call, NOW + RLOCK__SECOND);
+    assert_int_equal(call.code, RLOCK_EINDOUBT);
+    close_core(&core, &call);
+}
+
+TEST(a_refusal_after_the_end_of_the_wait_does_not_account_for_the_first_copy)
+{
+    static struct rlock__core core;
+    struct rlock__call call = {
+        .kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}, .wait_us = -1};
+
+    send_two_copies(&core, &call, false);
+    rlock__core_give_up(&core, &call, RLOCK_ETIMEDOUT, NOW);
+    refuse_the_second_copy(&core);
+    run_until(&core, &call, NOW + RLOCK__SECOND);
+    assert_int_equal(call.code, RLOCK_EINDOUBT);
+    close_core(&core, &call);
 }
 
 /* With a wait without end it would hang for ever. */
@@ -153,4 +234,15 @@ TEST(what_is_fenced_on_another_link_stays_open_until_something_sent_later_is_ans
     rlock__copies_answered(&copies, &other, 2);
     rlock__copies_refuted(&copies);
     assert_false(rlock__copies_are_open(&copies));
+}
+
+/* Its replica may have what the copy did. */
+TEST(a_copy_that_a_replaced_server_may_have_run_stays_open)
+{
+    static struct rlock__link link;
+    struct rlock__copies copies = {.n = 0};
+
+    rlock__copies_add_sent(&copies, &link, 1);
+    link.replaced = true;
+    assert_true(rlock__copies_are_open(&copies));
 }

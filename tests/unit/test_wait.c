@@ -118,12 +118,19 @@ static void says(struct rlock__link *link, struct rlock__value value)
     answers(link, &(struct rlock__reply){.v = &value, .n = 1});
 }
 
-/* Somebody else holds the lock, so the call subscribes, and then it asks again. */
-static void wait_for_the_lock(struct scene *s)
+/* Another client holds the lock, and its lease ends in ttl_ms. */
+static void is_busy(struct scene *s, int64_t ttl_ms)
 {
     const struct rlock__value busy[] = {{.type = RLOCK__REPLY_INT, .num = 0},
-                                        {.type = RLOCK__REPLY_INT, .num = 1000},
+                                        {.type = RLOCK__REPLY_INT, .num = ttl_ms},
                                         {.type = RLOCK__REPLY_STR, .str = "somebody:1", .len = 10}};
+
+    answers(&s->server.links[0], &(struct rlock__reply){.v = busy, .n = 3, .is_array = true});
+}
+
+/* The lock is busy, so the call subscribes, and then it asks again. */
+static void wait_for_the_lock(struct scene *s, int64_t wait_us)
+{
     const struct rlock__value subscribed[] = {
         {.type = RLOCK__REPLY_STR, .str = "subscribe", .len = 9},
         {.type = RLOCK__REPLY_STR,
@@ -131,14 +138,30 @@ static void wait_for_the_lock(struct scene *s)
          .len = s->call.spec->channel.len},
         {.type = RLOCK__REPLY_INT, .num = 1}};
 
-    s->call.wait_us = RLOCK__SECOND;
+    s->call.wait_us = wait_us;
     rlock__core_sub_up(&s->server, NOW);
     rlock__core_begin(&s->core, &s->call, NOW);
-    answers(&s->server.links[0], &(struct rlock__reply){.v = busy, .n = 3, .is_array = true});
+    is_busy(s, 1000);
     rlock__core_sub_reply(&s->server,
                           &(struct rlock__reply){.v = subscribed, .n = 3, .is_array = true}, NOW);
     assert_int_equal(s->call.step, RLOCK__ASKING);
     rlock__buf_clear(&s->server.sub.out);
+}
+
+/* The message of the release is lost. */
+TEST(a_waiter_asks_again_within_the_recheck_interval_however_long_the_lease_is)
+{
+    const int64_t latest = NOW + RLOCK__RECHECK_US + 100 * RLOCK__MS;
+    struct scene *s = scene_open();
+
+    wait_for_the_lock(s, RLOCK__SECOND * 60);
+    is_busy(s, 20000);
+    assert_int_not_equal(s->call.step, RLOCK__ASKING);
+    while (s->call.step != RLOCK__ASKING && rlock__core_next(&s->core) <= latest) {
+        rlock__core_tick(&s->core, rlock__core_next(&s->core));
+    }
+    assert_int_equal(s->call.step, RLOCK__ASKING);
+    scene_close(s);
 }
 
 /* The end of the event finds that no WAIT can tell of the grant, and the call, whose grant does not
@@ -148,7 +171,7 @@ TEST(a_channel_that_is_left_at_the_end_of_an_event_is_given_up_in_that_event)
     struct scene *s = scene_open();
     struct rlock__link *link = acks_of(&s->server);
 
-    wait_for_the_lock(s);
+    wait_for_the_lock(s, RLOCK__SECOND);
     does(&s->server.links[0], 1, (const int64_t[]){1});
     refuses(link, "NOSCRIPT No matching script. Please use EVAL.");
     refuses(link, "UNBLOCKED force unblock from blocking operation, instance state changed");
@@ -191,6 +214,31 @@ TEST(a_hold_that_is_not_there_behind_asking_is_not_lost)
     assert_null(s->core.lost);
     assert_int_not_equal(level.code, RLOCK_ELOST);
     assert_int_equal(s->core.holds->state, RLOCK__HOLD_HELD);
+    scene_close(s);
+}
+
+/* The server stopped a script after its first write, maybe, and the key moved then. "Busy" behind
+ * ASKING proves nothing about the server where the script ran. */
+TEST(busy_behind_asking_does_not_refute_what_a_stopped_script_did_elsewhere)
+{
+    static const struct rlock__value ok = {.type = RLOCK__REPLY_STATUS, .str = "OK", .len = 2};
+    const struct rlock__value busy[] = {{.type = RLOCK__REPLY_INT, .num = 0},
+                                        {.type = RLOCK__REPLY_INT, .num = 1000},
+                                        {.type = RLOCK__REPLY_STR, .str = "somebody:1", .len = 10}};
+    struct scene *s = scene_open();
+
+    s->call.wait_us = RLOCK__SECOND;
+    rlock__core_begin(&s->core, &s->call, NOW);
+    refuses(&s->server.links[0],
+            "ERR Script attempted to access a non local key in a cluster node");
+    while (s->call.step != RLOCK__ASKING && rlock__core_next(&s->core) < NOW + RLOCK__SECOND) {
+        rlock__core_tick(&s->core, rlock__core_next(&s->core));
+    }
+    refuses(&s->server.links[0], "ASK 15495 there:1");
+    says(&s->other.links[0], ok);
+    answers(&s->other.links[0], &(struct rlock__reply){.v = busy, .n = 3, .is_array = true});
+    rlock__core_give_up(&s->core, &s->call, RLOCK_ETIMEDOUT, NOW + RLOCK__SECOND);
+    assert_int_not_equal(s->call.step, RLOCK__COMPLETE);
     scene_close(s);
 }
 
