@@ -19,26 +19,26 @@ struct verb {
 
 static const struct verb verbs[] = {
     {CLI_RUN, "run", cli_run, "[options] NAME -- COMMAND [ARGUMENT...]", 0, 1,
-     "Takes the lock, runs the command while holding it, and releases it.\n"
-     "The command is stopped before the hold ends when it cannot be renewed.\n",
+     "Takes the lock, runs the command, and releases the lock.\n"
+     "If rlock cannot renew the lock, it stops the command before the lock expires.\n",
      "  rlock run nightly-report -- ./report.sh\n"
-     "  rlock run --wait 0 backup -- pg_dump shop      exits 123 if somebody holds it\n"
+     "  rlock run --wait 0 backup -- pg_dump shop      exits 123 if the lock is held\n"
      "  rlock run --wait 30s --lease 10m import -- make import\n"
      "  rlock run --multi order:7,stock:3 -- ./ship.sh\n"
      "  rlock run --redlock redis://a,redis://b,redis://c job -- ./job.sh\n"},
     {CLI_INFO, "info", cli_info, "[options] NAME...", 1, -1,
-     "Says whether each lock is held, by whom and for how long.\n",
+     "Shows for each lock the holder, its machine, and the rest of its lease.\n",
      "  rlock info nightly-report\n"
      "  rlock info --check nightly-report && echo free\n"
      "  rlock info --json nightly-report | jq .ttl_ms\n"},
     {CLI_LS, "ls", cli_ls, "[options] [PATTERN]", 0, 1,
-     "Lists the keys that look like locks; PATTERN is as in SCAN MATCH.\n",
+     "Lists the keys that look like locks. PATTERN works as in SCAN MATCH.\n",
      "  rlock ls 'order:*'\n"},
     {CLI_BREAK, "break", cli_break, "[options] NAME", 1, 1,
-     "Opens the lock, whoever holds it. The holder is not stopped: it learns it later.\n",
+     "Releases the lock by force. The holder continues, and finds out later.\n",
      "  rlock break nightly-report\n"},
     {CLI_DOCTOR, "doctor", cli_doctor, "[options]", 0, 0,
-     "Tries on the server what locks need, and says what is wrong.\n",
+     "Tests on the server everything that locks need, and reports problems.\n",
      "  rlock doctor --url rediss://locks.example:6380 --cacert ca.pem\n"},
 };
 
@@ -52,15 +52,16 @@ static const struct {
 } exits[] = {
     {CLI_ALL & ~CLI_RUN, CLI_EXIT_OK, "done"},
     {CLI_ALL, CLI_EXIT_USAGE, "wrong usage"},
-    {CLI_ALL, CLI_EXIT_REFUSED, "the server refused it"},
+    {CLI_ALL, CLI_EXIT_REFUSED, "the server refused the request"},
     {CLI_INFO | CLI_LS | CLI_DOCTOR, CLI_EXIT_UNREACHABLE, "the server cannot be reached"},
     {CLI_BREAK, CLI_EXIT_UNREACHABLE, "the server cannot be reached, or the outcome is in doubt"},
-    {CLI_RUN, CLI_EXIT_UNREACHABLE, "server not reached, no quorum, or the outcome is in doubt"},
+    {CLI_RUN, CLI_EXIT_UNREACHABLE,
+     "the server cannot be reached, no quorum, or the outcome is in doubt"},
     {CLI_RUN, CLI_EXIT_LOST, "the lock was lost while the command ran"},
     {CLI_RUN, CLI_EXIT_BUSY, "another owner holds the lock (--wait 0)"},
     {CLI_INFO, CLI_EXIT_BUSY, "one of the locks is held (--check)"},
     {CLI_BREAK, CLI_EXIT_BUSY, "the holder changed meanwhile"},
-    {CLI_RUN, CLI_EXIT_TIMED_OUT, "another owner held the lock for the whole wait"},
+    {CLI_RUN, CLI_EXIT_TIMED_OUT, "the wait ended without the lock"},
     {CLI_ALL, CLI_EXIT_OWN, "rlock itself failed"},
     {CLI_RUN, CLI_EXIT_NOT_EXECUTABLE, "the command cannot be executed"},
     {CLI_RUN, CLI_EXIT_NOT_FOUND, "the command was not found"},
@@ -70,7 +71,7 @@ static void print_exits(enum cli_verb verb)
 {
     (void)fputs("\nExit status:\n", stdout);
     if (verb == CLI_RUN) {
-        (void)fputs("    N  what the command exited with; 128+N if signal N killed it\n", stdout);
+        (void)fputs("    N  the exit status of the command; 128+N if signal N killed it\n", stdout);
     }
     for (size_t i = 0; i < sizeof(exits) / sizeof(exits[0]); i++) {
         if ((exits[i].verbs & (int)verb) != 0) {
@@ -85,8 +86,9 @@ static int help(void)
     for (size_t i = 0; i < N_VERBS; i++) {
         printf("  rlock %s %s\n", verbs[i].name, verbs[i].synopsis);
     }
-    (void)fputs("  rlock --help | --version;  rlock COMMAND --help for its options\n\nExamples:\n",
-                stdout);
+    (void)fputs(
+        "  rlock --help | --version;  rlock COMMAND --help lists its options\n\nExamples:\n",
+        stdout);
     for (size_t i = 0; i < N_VERBS; i++) {
         (void)fputs(verbs[i].examples, stdout);
     }
@@ -110,21 +112,22 @@ static int help_on(const struct verb *verb)
 static int check_operands(const struct verb *verb, const struct cli_options *opts)
 {
     if (verb->verb == CLI_RUN && opts->n_names > 0 && opts->is_redlock) {
-        return cli_usage("--redlock takes one NAME, --multi several on one server");
+        return cli_usage("--redlock and --multi exclude each other: --redlock takes one NAME on "
+                         "several servers");
     }
     if (verb->verb == CLI_RUN && opts->n_names > 0 && opts->n_operands > 0) {
-        return cli_usage("NAME or --multi and --name, not both");
+        return cli_usage("NAME and --multi or --name exclude each other");
     }
     if (opts->n_operands < verb->least ||
         (verb->verb == CLI_RUN && opts->n_operands + opts->n_names == 0)) {
         return cli_usage("usage: rlock %s %s", verb->name, verb->synopsis);
     }
     if (verb->verb == CLI_RUN && (opts->command == NULL || opts->command[0] == NULL)) {
-        return cli_usage("what to run stands behind --: rlock %s %s", verb->name, verb->synopsis);
+        return cli_usage("missing \"-- COMMAND\": rlock %s %s", verb->name, verb->synopsis);
     }
     if (verb->most >= 0 && opts->n_operands > verb->most) {
-        return cli_usage("'%s' is too much: rlock %s %s", opts->operands[verb->most], verb->name,
-                         verb->synopsis);
+        return cli_usage("unexpected argument '%s': rlock %s %s", opts->operands[verb->most],
+                         verb->name, verb->synopsis);
     }
     return CLI_EXIT_OK;
 }
@@ -135,16 +138,17 @@ static int check_options(const struct cli_options *opts)
     const bool is_fair = opts->kind != NULL && strcmp(opts->kind->name, "fair") == 0;
 
     if (opts->max_lease_ms != 0 && !opts->is_redlock) {
-        return cli_usage("--max-lease goes with --redlock");
+        return cli_usage("--max-lease requires --redlock");
     }
     if (opts->fair_slot_ms != 0 && !is_fair) {
-        return cli_usage("--fair-slot goes with --kind fair");
+        return cli_usage("--fair-slot requires --kind fair");
     }
     if (opts->lease_ms != 0 && opts->renewed_lease_ms != 0) {
-        return cli_usage("--lease or --renewed-lease, not both: the first is not renewed");
+        return cli_usage(
+            "--lease and --renewed-lease exclude each other: a fixed lease is not renewed");
     }
     if (opts->lease_ms != 0 && opts->max_hold_ms != 0) {
-        return cli_usage("--lease or --max-hold, not both: a lease is not renewed at all");
+        return cli_usage("--lease and --max-hold exclude each other: a fixed lease is not renewed");
     }
     return CLI_EXIT_OK;
 }
@@ -180,7 +184,7 @@ static int dispatch(int argc, char **argv)
     const struct verb *verb = argc > 1 ? find_verb(argv[1]) : NULL;
 
     if (argc < 2) {
-        return cli_usage("which command? run, info, ls, break or doctor");
+        return cli_usage("missing command: run, info, ls, break or doctor");
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
