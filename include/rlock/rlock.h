@@ -67,7 +67,7 @@ extern "C" {
 #endif
 #endif
 
-/* Wait without end: a value for rlock_take.wait_ms. */
+/* Wait forever: a value for rlock_take.wait_ms. */
 #define RLOCK_FOREVER (-1)
 
 /* The longest time: a hundred years. The library shortens longer times to it, but treats a longer
@@ -153,7 +153,7 @@ enum rlock_reason {
     RLOCK_LOST_FORKED,         /* the process is a child of fork */
     RLOCK_LOST_CLOSED,         /* the client was closed while the owner held the lock */
     RLOCK_LOST_THREAD_EXITED,  /* the thread that owned it ended without unlocking */
-    RLOCK_LOST_FORCED,         /* this process forced the lock open */
+    RLOCK_LOST_FORCED,         /* this process released the lock by force */
     RLOCK_LOST_RESTARTED /* a RedLock's member: its server restarted, and may have forgotten it */
 };
 
@@ -243,7 +243,7 @@ struct rlock_client_opts {
      *     been down for some seconds while its primary was alive.
      *   - A number and ALL are strict: a replica that is down counts as missing.
      * A replica that can never be promoted does not count, if the client can identify it. Without
-     * enough replicas the client grants nothing (RLOCK_ENOTREPLICATED), and it loses its holds at
+     * enough replicas the client obtains no locks (RLOCK_ENOTREPLICATED), and it loses its holds at
      * the end of their leases (RLOCK_LOST_NOT_REPLICATED). docs/guarantees.md says what each
      * setting can lose.
      */
@@ -255,7 +255,7 @@ struct rlock_client_opts {
      * primary, and in those of as many replicas as acks says. A crashed server then has it after
      * its restart. Default 0.
      *   - The option requires Redis 7.2 or newer, or Valkey, with appendonly yes on the primary and
-     *     those replicas. Otherwise the client grants nothing (RLOCK_EREFUSED,
+     *     those replicas. Otherwise the client obtains no locks (RLOCK_EREFUSED,
      *     RLOCK_ENOTREPLICATED).
      *   - It requires appendfsync always. With everysec each grant takes up to a second, and the
      *     client may give it back even though it succeeded.
@@ -273,14 +273,15 @@ struct rlock_client_opts {
      * Whether an unlock may hand its hold over to a waiting call of this client, without a request
      * to the server: RLOCK_PASS_…; default RLOCK_PASS_ON. The call that has waited longest gets the
      * hold.
-     *   - The client hands over only renewed holds of reentrant, non-reentrant and spin locks. It
-     *     does so at most 32 times, and for at most 10 ms after the server's last answer about the
-     *     hold. Then an unlock releases the lock on the server, and other clients can get it.
+     *   - The client hands over only renewed holds of reentrant, non-reentrant and spin locks.
+     *   - After each grant by the server, the client hands the hold over at most 32 times, and only
+     *     until 10 ms after the server's last answer about the hold. Then an unlock releases the
+     *     lock on the server, and other clients can get it.
      *   - It hands nothing over while a Redisson client takes the lock too, because that client
      *     would get too few turns.
      *   - A hand-over does not change the hold's field on the server ("uuid:number").
-     *   - An unlock that hands its hold over cannot detect that somebody forced the lock open in
-     *     these 10 ms.
+     *   - An unlock that hands its hold over cannot detect that somebody released the lock by force
+     *     in these 10 ms.
      */
     int pass;
     /* Which threads run the client: RLOCK_LOOP_…; default RLOCK_LOOP_OWN. */
@@ -303,7 +304,7 @@ enum {
 enum {
     RLOCK_ACKS_AUTO = 0, /* every replica that a failover may promote; none for a plain URL */
     RLOCK_ACKS_OFF = -1, /* no replica */
-    RLOCK_ACKS_ALL = -2, /* every replica: a failover to any of them loses nothing that counts */
+    RLOCK_ACKS_ALL = -2, /* every replica: a failover to any of them loses no acknowledged grant */
 };
 
 /* Makes the options of a client: you name the options that you set, and the others have their
@@ -312,7 +313,7 @@ enum {
     ((struct rlock_client_opts){.size = sizeof(struct rlock_client_opts), __VA_ARGS__})
 
 /*
- * Sets all options to their defaults, and sets their size. Languages without RLOCK_CLIENT_OPTS()
+ * Sets all options to their defaults, and the struct's size. Languages without RLOCK_CLIENT_OPTS()
  * call this instead. size: sizeof(*ret_opts) in the caller, because the caller's header may be
  * older or newer than the library.
  */
@@ -333,7 +334,7 @@ RLOCK_API int rlock_client_open(const struct rlock_client_opts *opts,
  * frees the client. From then on the client's locks return RLOCK_ECLOSED. The caller must still
  * free them. Blocks for the server's answers, at most op_timeout_ms. Then the client logs which
  * locks stay on the server, and until when.
- * Returns NULL; NULL is ok. In a callback it closes nothing and returns the client.
+ * Returns NULL. The argument may be NULL. In a callback it closes nothing and returns the client.
  * Threads: call it once, from one thread. From this call on, no other thread may pass the client to
  * a function. Other threads may still call functions on the client's locks.
  */
@@ -375,8 +376,8 @@ struct rlock_opts {
     bool prefer_writers;     /* read and write: new readers stand back while a writer waits; both
                                 sides must have the option; default off */
     int64_t max_lease_ms;    /* RedLock: a server that started less than this ago does not count
-                                for new grants; equal for all users of the lock; negative: off, for
-                                servers that lose nothing (fsync always); default 30000 */
+                                toward new grants; equal for all users of the lock; negative: off,
+                                for servers that lose nothing (fsync always); default 30000 */
 };
 
 /* Makes the options of a lock: you name the options that you set, and the others have their
@@ -387,8 +388,8 @@ struct rlock_opts {
 RLOCK_API void rlock_opts_init(struct rlock_opts *ret_opts, size_t size);
 
 /*
- * Makes a reentrant lock: its owner may lock it again, and must unlock it as often. Redisson's
- * RLock.
+ * Makes a reentrant lock: its owner may lock it again, and must unlock it as many times.
+ * Redisson's RLock.
  * name: 1 to 65536 bytes. opts: NULL for all defaults.
  * Returns RLOCK_EINVAL, RLOCK_ENOMEM, RLOCK_ECLOSED, RLOCK_EFORKED.
  * Owns: *ret_lock belongs to the caller. Free it with rlock_free().
@@ -509,7 +510,7 @@ RLOCK_API int rlock_multi_new(struct rlock_handle *const *members, size_t n,
  *     take one member after the other. Use Redisson's order. Then both sides reach equal shares of
  *     the grants sooner (docs/interop.md).
  *   - Nested levels are counted only in this process.
- *   - A lease that is longer than max_lease_ms returns RLOCK_EINVAL.
+ *   - A lock call with a lease longer than max_lease_ms returns RLOCK_EINVAL.
  * members: n from 1 to 64, each from a different client and on a different server. No member is a
  * multi-lock, a RedLock or a fenced lock. An even n tolerates no more losses than n - 1 does. If
  * two members are on one server, taking the RedLock returns RLOCK_EINVAL.
@@ -520,7 +521,8 @@ RLOCK_API int rlock_multi_new(struct rlock_handle *const *members, size_t n,
 RLOCK_API int rlock_redlock_new(struct rlock_handle *const *members, size_t n,
                                 const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
-/* Frees a handle that nobody uses any more. Never unlocks. Returns NULL; NULL is ok. */
+/* Frees a handle that nobody uses any more. Never unlocks. Returns NULL.
+ * The argument may be NULL. */
 RLOCK_API struct rlock_handle *rlock_free(struct rlock_handle *lock);
 
 /* Returns the lock's name, with a NUL byte behind it. ret_len receives its length, or is NULL.
@@ -530,25 +532,25 @@ RLOCK_API const char *rlock_name(const struct rlock_handle *lock, size_t *ret_le
 /* Returns the lock's kind, for example "reentrant": static. */
 RLOCK_API const char *rlock_kind(const struct rlock_handle *lock);
 
-/* A signal to stop waiting, for any number of calls. A fired signal stays fired.
+/* A cancel token: firing it ends the waits of all calls that use it. A fired token stays fired.
  * Threads: fire it from any thread and signal handler.
  * Fork: the child has its own copy. Firing it in one process cancels no call in the other. */
 struct rlock_cancel;
 
-/* Makes a cancel signal. Free it with rlock_cancel_free(). Returns RLOCK_ENOMEM, ERESOURCE. */
+/* Makes a cancel token. Free it with rlock_cancel_free(). Returns RLOCK_ENOMEM, ERESOURCE. */
 RLOCK_API int rlock_cancel_new(struct rlock_cancel **ret_cancel);
 
-/* Frees a cancel signal that no call uses any more. Returns NULL; NULL is ok. */
+/* Frees a cancel token that no call uses any more. Returns NULL. The argument may be NULL. */
 RLOCK_API struct rlock_cancel *rlock_cancel_free(struct rlock_cancel *cancel);
 
-/* Cancels every call that waits with this signal, and every later one. Async-signal-safe. */
+/* Cancels every call that waits with this token, and every later one. Async-signal-safe. */
 RLOCK_API void rlock_cancel_fire(struct rlock_cancel *cancel);
 
 /* How to take a lock. Set with RLOCK_TAKE(). */
 struct rlock_take {
     size_t size;
-    int64_t wait_ms;  /* how long to wait for the holder; 0: one attempt, RLOCK_FOREVER: without
-                         end; default 0 */
+    int64_t wait_ms;  /* how long to wait for the holder; 0: one attempt, RLOCK_FOREVER: wait
+                         forever; default 0 */
     int64_t lease_ms; /* a fixed lease, at least 10 and longer than the client's safety_margin_ms;
                          0: the client renews the lease until the unlock; default 0 */
     uint64_t owner;   /* the owner's id; 0: the calling thread; default 0 */
@@ -580,7 +582,7 @@ struct rlock_grant {
 /* Makes an empty grant for a call to fill. size: see rlock_client_opts_init(). */
 RLOCK_API void rlock_grant_init(struct rlock_grant *ret_grant, size_t size);
 
-/* Waits without end until it has the lock. Then the client renews the lease until the unlock.
+/* Takes the lock, and waits forever if necessary. The client renews the lease until the unlock.
  * Blocks. Returns what rlock_lock_with() returns, except RLOCK_EBUSY and RLOCK_ETIMEDOUT. */
 RLOCK_API int rlock_lock(struct rlock_handle *lock);
 
@@ -604,16 +606,16 @@ RLOCK_API int rlock_try_lock(struct rlock_handle *lock);
  *   RLOCK_ECONN, ETLS, EAUTH: the client could not reach the server. In a call with a wait,
  *     RLOCK_ECONN means that this client never reached any server. The call leaves nothing on the
  *     server;
- *   RLOCK_EINDOUBT: the server did not answer. If it granted the lock, it is free again by the time
- *     in rlock_detail(). For a multi-lock or RedLock, rlock_detail() names the members in doubt.
- *     A RedLock's outcome is in doubt if the members that answered cannot prove it, for example if
- *     three of five members are in doubt, or two of four;
+ *   RLOCK_EINDOUBT: the server did not answer. If the server granted the lock, rlock_detail() gives
+ *     the time by which the lock is free again. For a multi-lock or RedLock, rlock_detail() names
+ *     the members in doubt. A RedLock's outcome is in doubt if the members that answered cannot
+ *     prove it, for example if three of five members are in doubt, or two of four;
  *   RLOCK_ELOST: this owner's outer hold is lost; unlock it before you take a new one;
  *   RLOCK_EDEADLOCK: a callback cannot wait; or (write lock) this owner reads already;
  *   RLOCK_EREACQUIRE: this owner holds it, and the lock is not reentrant;
  *   RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server refused. With wait 0, RLOCK_EREFUSED can also
  *     mean that the lock's slot is moving to another server of the cluster;
- *   RLOCK_ECANCELED: somebody fired the signal. The call ends within RLOCK_LATE_MS of that. If a
+ *   RLOCK_ECANCELED: somebody fired the token. The call ends within RLOCK_LATE_MS of that. If a
  *     request on its way may still get the lock, the library gives it back, and rlock_detail()
  *     gives the latest time at which it becomes free;
  *   RLOCK_EINVAL: an argument is wrong, or this owner holds another kind of lock under the name;
@@ -630,8 +632,8 @@ RLOCK_API int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take
  * server refuses a release or does not answer it, the library repeats the release.
  * Returns
  *   RLOCK_ENOTOWNER: the owner does not hold it; harmless;
- *   RLOCK_ELOST: the hold had already ended. Each level returns this once, and does no I/O if the
- *     library knows the loss already;
+ *   RLOCK_ELOST: the hold had already ended. The unlock of each level returns this code once. It
+ *     does no I/O if the library knows the loss already;
  *   RLOCK_EINDOUBT: the server did not answer; or the library has to unlock later, because an
  *     earlier call of this owner takes longer than op_timeout_ms, or there is no memory or no file
  *     descriptor. rlock_detail() gives the time by which the lock is free;
@@ -648,14 +650,14 @@ RLOCK_API int rlock_unlock(struct rlock_handle *lock);
 RLOCK_API int rlock_unlock_as(struct rlock_handle *lock, uint64_t owner);
 
 /*
- * Forces the lock open: reads the holder, and deletes the lock if that holder still has it. The
- * caller need not hold the lock: any thread of any process may call this. If a fair lock is free,
- * the call removes the dead waiters from its queue (rlock_info.dead_waiters). A hold of this
+ * Releases the lock by force: reads the holder, and deletes the lock if that holder still has it.
+ * The caller need not hold the lock: any thread of any process may call this. If a fair lock is
+ * free, the call removes the dead waiters from its queue (rlock_info.dead_waiters). A hold of this
  * process is lost (RLOCK_LOST_FORCED). Another process learns of its loss at its next renewal, or
- * from the next answer that names another holder. For a read/write lock the call opens only the
+ * from the next answer that names another holder. For a read/write lock the call releases only the
  * handle's side.
  * I/O: two round trips, each within op_timeout_ms. ret_was_locked: may be NULL.
- * Returns 0 (open now), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT (no answer),
+ * Returns 0 (free now), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT (no answer),
  * RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ENOTSUP, EDEADLOCK, ECLOSED, EFORKED,
  * EINVAL, ENOMEM.
  */
@@ -754,8 +756,8 @@ RLOCK_API int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn
 struct rlock_op;
 
 /*
- * Receives each async call that returned 0, once, when the operation is complete. The library never
- * calls it inside that async call, but another thread may run it before the async call returns.
+ * Receives the finished operation of each async call that returned 0, once. The library never runs
+ * this callback inside that async call, but another thread may run it before that call returns.
  * op: borrowed, valid during the callback. The callback may call every function that does not wait,
  * and begin any async call. A function that waits returns RLOCK_EDEADLOCK there.
  * Threads: runs on the dispatcher thread of the lock's client; with RLOCK_LOOP_USER, inside
@@ -788,7 +790,7 @@ RLOCK_API int rlock_lock_async(struct rlock_handle *lock, const struct rlock_tak
 RLOCK_API int rlock_unlock_async(struct rlock_handle *lock, uint64_t owner, rlock_done_fn *done,
                                  void *payload, struct rlock_op **ret_op);
 
-/* Opens the lock: the async form of rlock_force_unlock(). */
+/* Releases the lock by force: the async form of rlock_force_unlock(). */
 RLOCK_API int rlock_force_unlock_async(struct rlock_handle *lock, rlock_done_fn *done,
                                        void *payload, struct rlock_op **ret_op);
 
@@ -821,15 +823,15 @@ RLOCK_API bool rlock_op_was_locked(const struct rlock_op *op);
 /*
  * Asks an operation that takes a lock to end within RLOCK_LATE_MS. It may still complete normally,
  * or with RLOCK_ECANCELED (see rlock_lock_with()). Check its code, because it may have the lock.
- * Other operations go on. NULL and complete operations are ok.
+ * Other operations go on. op may be NULL or complete.
  */
 RLOCK_API void rlock_op_cancel(struct rlock_op *op);
 
 /* Adds a reference. Returns op. */
 RLOCK_API struct rlock_op *rlock_op_ref(struct rlock_op *op);
 
-/* Drops a reference, which may be the last one while the operation goes on. Returns NULL; NULL is
- * ok. */
+/* Drops a reference, which may be the last one while the operation goes on. Returns NULL.
+ * The argument may be NULL. */
 RLOCK_API struct rlock_op *rlock_op_unref(struct rlock_op *op);
 
 /*
@@ -863,14 +865,15 @@ typedef int rlock_scan_fn(const char *key, size_t key_len, const struct rlock_in
                           void *payload);
 
 /*
- * Finds locks with SCAN, by the shape of their fields, and calls fn for every such key. It also
- * calls fn for every free fair lock that has owners in its queue. Then info->locked is false, and
- * info->dead_waiters is the number of dead ones. It may see a key twice.
+ * Lists the locks on the server, with SCAN. It treats a hash as a lock if its field names look like
+ * those of holders ("uuid:number"), and calls fn for every such lock. It also calls fn for every
+ * free fair lock that has waiters in its queue. Then info->locked is false, and info->dead_waiters
+ * is the number of dead waiters. The scan may report a lock twice.
  * pattern: as for SCAN MATCH, for the part after the client's key_prefix; NULL for all. fn runs in
  * the calling thread. The library holds none of its mutexes meanwhile.
  * In a cluster, and behind Sentinels, the client asks the primaries one after the other. If it
  * cannot ask one, it still asks the others, and returns that failure. If a key moves meanwhile, the
- * scan may see it twice, or miss it.
+ * scan may report its lock twice, or miss it.
  * I/O: many round trips, each within op_timeout_ms.
  * Returns what fn returned if that was not 0, or RLOCK_ECONN, EAUTH, ETLS, EPERM, EREFUSED,
  * ECLOSED, EFORKED, EINVAL, ENOMEM.
@@ -887,8 +890,9 @@ typedef void rlock_finding_fn(enum rlock_level level, const char *subject, const
  * Tests everything that locks need on the server: a connection, every script on a probe key,
  * pub/sub and permissions. Looks for settings that endanger locks. Calls fn in the calling thread
  * for each finding.
- * In a cluster, and behind Sentinels, it tests each primary, and a text about one begins with its
- * address. It also checks the cluster's slots, or what the Sentinels answer.
+ * In a cluster, and behind Sentinels, it tests each primary. If a finding is about one server, its
+ * text begins with that server's address. The call also checks the cluster's slots, or what the
+ * Sentinels answer.
  * Blocks. I/O: many round trips, each within op_timeout_ms.
  * Returns 0 if locks will work; otherwise the code of the first finding that prevents some locks.
  */
@@ -916,7 +920,7 @@ struct rlock_guard {
     void *reserved[2];         /* NULL */
 };
 
-/* Takes the lock and returns the guard; see its .code. take: NULL waits without end, with a renewed
+/* Takes the lock and returns the guard; see its .code. take: NULL waits forever, with a renewed
  * lease. Blocks. */
 RLOCK_API struct rlock_guard rlock_guard_take(struct rlock_handle *lock,
                                               const struct rlock_take *take);
