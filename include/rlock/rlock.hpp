@@ -57,7 +57,7 @@ namespace rlock
 
 using std::chrono::milliseconds;
 
-/* A wait without end, for take::wait. */
+/* Wait forever: for take::wait. */
 inline constexpr milliseconds forever{RLOCK_FOREVER};
 
 /* ---- Errors ---- */
@@ -151,7 +151,7 @@ template <class T> using owned = std::unique_ptr<T, ender>;
 
 using seconds = std::chrono::duration<long double>;
 
-/* Rounds up: no wait is shorter than its time. More than a hundred years is a wait without end.
+/* Rounds up: no wait is shorter than its time. More than a hundred years means forever.
  * Every type of duration fits into seconds. NaN gives a wait of 0. */
 inline milliseconds wait_of(seconds time) noexcept
 {
@@ -181,7 +181,7 @@ RLOCK_API inline std::uint64_t new_owner() noexcept
 
 /* ---- How to take a lock, and what is granted ---- */
 
-/* A signal to stop waiting; wraps struct rlock_cancel. */
+/* Stops waits; wraps struct rlock_cancel. */
 class cancel_signal
 {
   public:
@@ -204,7 +204,7 @@ class cancel_signal
 /* How to take a lock. C++20 can set members by name, take{.wait = 500ms}; earlier versions set them
  * one by one. */
 struct take {
-    milliseconds wait{0};                  /* 0 is one attempt, forever is without end; default 0 */
+    milliseconds wait{0};                  /* 0 is one attempt; default 0 */
     milliseconds lease{0};                 /* a fixed lease; 0: renewed until unlock; default 0 */
     const cancel_signal *cancel = nullptr; /* ends the wait; must live until the call returns, for
                                               async_lock() until it is complete; default: none */
@@ -249,7 +249,7 @@ class handle_view
         return *this;
     }
 
-    /* Takes the lock, with a renewed lease, and waits without end. */
+    /* Takes the lock, with a renewed lease, and waits forever. */
     void lock() { lock({forever, {}, nullptr}); }
     /* Takes the lock with the given options. Throws on every failure of rlock_lock_with(), even on
      * RLOCK_EBUSY and ETIMEDOUT. */
@@ -292,7 +292,7 @@ class handle_view
      * Take the lock and return a hold that unlocks itself. The hold has an owner of its own, and
      * ignores the view's owner. A thread that takes the lock once more waits for itself. Use these
      * functions in coroutines and pools, and for holds that move between threads.
-     * acquire() waits for how.wait, without end by default, and throws on all failures. The other
+     * acquire() waits for how.wait, forever by default, and throws on all failures. The other
      * functions return an empty hold if somebody else holds the lock, and ignore how.wait.
      */
     hold acquire(const take &how = {forever, {}, nullptr}) const;
