@@ -114,8 +114,9 @@ void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len)
         sim_violate(world, "the core sends a WAIT that makes no sense");
         return;
     }
-    if (conn->is_round && needed > 1 + others && sim_standby_counts(conn->client) &&
-        world->config.failover_us == 0 && world->standby.state == SIM_LINKED &&
+    if (conn->is_round && needed > 1 + others && conn->client != NULL &&
+        sim_standby_counts(conn->client) && world->config.failover_us == 0 &&
+        world->standby.state == SIM_LINKED &&
         world->seed / 256 % 2 == 0 /* it hears most Sentinels */) {
         sim_violate(world, "the core waits for more replicas than it needs");
         return;

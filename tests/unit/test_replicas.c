@@ -30,6 +30,7 @@ static void lists(const char *text, int64_t ms)
 
 #define FOLLOWS(n, ip) "slave" n ":ip=" ip ",port=6379,state=online,offset=100,lag=0\r\n"
 #define LAGS(n, ip) "slave" n ":ip=" ip ",port=6379,state=online,offset=100,lag=3\r\n"
+#define COPIES(n, ip) "slave" n ":ip=" ip ",port=6379,state=send_bulk,offset=0,lag=0\r\n"
 
 static unsigned needed(int acks)
 {
@@ -146,6 +147,44 @@ TEST(a_replica_that_stood_still_is_missing_though_it_is_in_the_list)
     lists(FOLLOWS("0", "10.0.0.1") LAGS("1", "10.0.0.2"), 1000);
     rlock__replicas_alive(&all, AT(5000));
     lists(FOLLOWS("0", "10.0.0.1") LAGS("1", "10.0.0.2"), 6000);
+    assert_int_equal(needed(RLOCK_ACKS_AUTO), 1);
+}
+
+/* ROLE does not list it meanwhile. */
+TEST(a_replica_that_copies_all_data_is_out_after_a_while)
+{
+    static const char copies[] = FOLLOWS("0", "10.0.0.1") COPIES("1", "10.0.0.2");
+    const struct rlock__value values[] = {{.type = RLOCK__REPLY_STR, .str = "master", .len = 6},
+                                          {.type = RLOCK__REPLY_INT, .num = 100},
+                                          {.type = RLOCK__REPLY_STR, .str = "10.0.0.1", .len = 8},
+                                          {.type = RLOCK__REPLY_STR, .str = "6379", .len = 4},
+                                          {.type = RLOCK__REPLY_STR, .str = "100", .len = 3}};
+    const struct rlock__reply one = {.v = values, .n = 5, .is_array = true, .is_nested = true};
+
+    begin();
+    for (int64_t ms = 1000; ms <= 6000; ms += 1000) {
+        lists(copies, ms);
+        (void)rlock__replicas_role(&all, &one, 100, AT(ms + 500));
+    }
+    rlock__replicas_alive(&all, AT(6500));
+    lists(copies, 7000);
+    assert_int_equal(needed(RLOCK_ACKS_AUTO), 1);
+}
+
+/* It lagged, caught up, and was cut off before the next list: maybe the primary was, with it. */
+TEST(a_replica_that_lagged_is_missing_anew_when_it_leaves_the_list)
+{
+    begin();
+    lists(FOLLOWS("0", "10.0.0.1") LAGS("1", "10.0.0.2"), 1000);
+    lists(FOLLOWS("0", "10.0.0.1") LAGS("1", "10.0.0.2"), 2900);
+    rlock__replicas_alive(&all, AT(3500));
+    lists(FOLLOWS("0", "10.0.0.1"), 3800);
+    hold_down(TWO, 4000);
+    rlock__replicas_alive(&all, AT(4500));
+    lists(FOLLOWS("0", "10.0.0.1"), 4800);
+    assert_int_equal(needed(RLOCK_ACKS_AUTO), 2);
+    rlock__replicas_alive(&all, AT(5900));
+    lists(FOLLOWS("0", "10.0.0.1"), 6000);
     assert_int_equal(needed(RLOCK_ACKS_AUTO), 1);
 }
 

@@ -173,6 +173,8 @@ static void begin_list(struct rlock__replicas *all)
 {
     for (size_t i = 0; i < RLOCK__REPLICAS; i++) {
         all->each[i].is_seen = false;
+        all->each[i].was_linked = all->each[i].is_linked;
+        all->each[i].is_linked = false;
     }
 }
 
@@ -206,6 +208,7 @@ static void end_list(struct rlock__replicas *all, int64_t now)
     all->listed_at = now;
     for (size_t i = 0; i < RLOCK__REPLICAS; i++) {
         struct rlock__replica *it = &all->each[i];
+        bool has_left = it->was_linked && !it->is_linked; /* it may have caught up before */
 
         it->is_listed = it->is_listed && it->is_seen;
         all->quick &= it->is_listed ? UINT32_MAX : ~bit(all, it);
@@ -215,7 +218,7 @@ static void end_list(struct rlock__replicas *all, int64_t now)
         if (it->is_listed) {
             it->missing_since = 0;
             it->is_out = false;
-        } else if (it->missing_since == 0 || is_gap) {
+        } else if (it->missing_since == 0 || is_gap || has_left) {
             it->missing_since = now;
         }
         it->is_foreign =
@@ -264,8 +267,8 @@ void rlock__replicas_listed(struct rlock__replicas *all, struct rlock__bytes inf
         lag = rlock__bytes_number(value_of(line, "lag="), RLOCK__LAG_MOST + 1);
         it = see(all, value_of(line, "ip="), value_of(line, "port="), now);
         if (it != NULL) {
-            it->is_listed = lag >= 0 && lag <= RLOCK__LAG_MOST &&
-                            rlock__bytes_equal(value_of(line, "state="), rlock__bytes_of("online"));
+            it->is_linked = rlock__bytes_equal(value_of(line, "state="), rlock__bytes_of("online"));
+            it->is_listed = it->is_linked && lag >= 0 && lag <= RLOCK__LAG_MOST;
         }
     }
     end_list(all, now);
@@ -293,8 +296,11 @@ uint32_t rlock__replicas_role(struct rlock__replicas *all, const struct rlock__r
         struct rlock__replica *it =
             see(all, rlock__reply_str(role, i), rlock__reply_str(role, i + 1), now);
 
-        if (it != NULL && offset >= 0 &&
-            rlock__bytes_number(rlock__reply_str(role, i + 2), -1) >= offset) {
+        if (it == NULL) {
+            continue;
+        }
+        it->is_linked = true;
+        if (offset >= 0 && rlock__bytes_number(rlock__reply_str(role, i + 2), -1) >= offset) {
             it->is_listed = true;
             have |= bit(all, it);
         }

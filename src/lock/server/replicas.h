@@ -42,6 +42,7 @@ struct rlock__replica {
     bool is_unlinked;                      /* the same */
     bool is_listed;                        /* by the primary, and it acknowledges */
     bool is_seen;                          /* in the primary's latest list, alive or not */
+    bool is_linked, was_linked;            /* online in the latest list, and in the one before */
     bool is_out;
     bool is_foreign;       /* listed for so long that the map would know it */
     bool is_told;          /* that it is out, or foreign, was logged */
