@@ -319,3 +319,39 @@ TEST(a_replica_that_is_left_out_during_a_wait_does_not_help_that_wait)
     s->core.done = NULL;
     scene_close(s);
 }
+
+/* ---- Without a connection ---- */
+
+/* The code of a call that waits for 100 ms while there is no connection. */
+static int code_without_connection(bool was_connected)
+{
+    struct alone_scene s;
+    struct rlock__call call;
+
+    alone_open(&s, NOW);
+    if (!was_connected) {
+        s.core.last_gen = 0;
+    }
+    rlock__core_link_down(alone_link(&s.core), 1, RLOCK_ECONN, false, "the failover", NOW);
+    call = alone_call(&s, RLOCK__ACQUIRE);
+    call.wait_us = 100 * RLOCK__MS;
+    rlock__core_begin(&s.core, &call, NOW);
+    while (call.step != RLOCK__COMPLETE) {
+        assert_true(rlock__core_next(&s.core) <= NOW + 2 * RLOCK__SECOND);
+        rlock__core_tick(&s.core, rlock__core_next(&s.core));
+    }
+    s.core.done = NULL;
+    rlock__core_fini(&s.core);
+    (void)rlock__spec_unref(s.spec);
+    return call.code;
+}
+
+TEST(a_wait_that_ends_while_the_server_is_out_of_reach_timed_out)
+{
+    assert_int_equal(code_without_connection(true), RLOCK_ETIMEDOUT);
+}
+
+TEST(a_wait_of_a_client_that_never_reached_its_server_has_no_connection)
+{
+    assert_int_equal(code_without_connection(false), RLOCK_ECONN);
+}
