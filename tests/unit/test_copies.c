@@ -124,39 +124,33 @@ static void refuse_the_second_copy(struct rlock__core *core)
     rlock__core_reply(alone_link(core), 2, &(struct rlock__reply){.v = &value, .n = 1}, NOW);
 }
 
-static void run_until(struct rlock__core *core, const struct rlock__call *call, int64_t until)
-{
-    while (call->step != RLOCK__COMPLETE && rlock__core_next(core) <= until) {
-        rlock__core_tick(core, rlock__core_next(core));
-    }
-    assert_int_equal(call->step, RLOCK__COMPLETE);
-}
-
-/* The first copy may have taken the lock. */
-TEST(a_refusal_of_the_second_copy_does_not_end_a_call_whose_first_copy_is_open)
+/* The code of a call whose second copy is refused while the first one may have taken the lock. */
+static int code_after_refusal(bool wait_has_ended)
 {
     static struct rlock__core core;
     struct rlock__call call = {.kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}};
 
     send_two_copies(&core, &call, false);
+    if (wait_has_ended) {
+        rlock__core_give_up(&core, &call, RLOCK_ETIMEDOUT, NOW);
+    }
     refuse_the_second_copy(&core);
-    run_until(&core, &call, NOW + RLOCK__SECOND);
-    assert_int_equal(call.code, RLOCK_EINDOUBT);
+    while (call.step != RLOCK__COMPLETE && rlock__core_next(&core) <= NOW + RLOCK__SECOND) {
+        rlock__core_tick(&core, rlock__core_next(&core));
+    }
+    assert_int_equal(call.step, RLOCK__COMPLETE);
     close_core(&core, &call);
+    return call.code;
+}
+
+TEST(a_refusal_of_the_second_copy_does_not_end_a_call_whose_first_copy_is_open)
+{
+    assert_int_equal(code_after_refusal(false), RLOCK_EINDOUBT);
 }
 
 TEST(a_refusal_after_the_end_of_the_wait_does_not_account_for_the_first_copy)
 {
-    static struct rlock__core core;
-    struct rlock__call call = {
-        .kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}, .wait_us = -1};
-
-    send_two_copies(&core, &call, false);
-    rlock__core_give_up(&core, &call, RLOCK_ETIMEDOUT, NOW);
-    refuse_the_second_copy(&core);
-    run_until(&core, &call, NOW + RLOCK__SECOND);
-    assert_int_equal(call.code, RLOCK_EINDOUBT);
-    close_core(&core, &call);
+    assert_int_equal(code_after_refusal(true), RLOCK_EINDOUBT);
 }
 
 /* With a wait without end it would hang for ever. */
