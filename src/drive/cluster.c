@@ -279,7 +279,8 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
         (void)snprintf(node->id, sizeof(node->id), "%.*s", (int)line.id.len, line.id.at);
         node->server.id = node->id;
         /* one that the user says is elsewhere is reached there */
-        node->conn_opts.names_plain = cluster->names_plain && node->place.port == node->uri.port;
+        atomic_store(&node->names_plain,
+                     cluster->names_plain && node->place.port == node->uri.port);
         cluster->itself = line.is_asked ? node : cluster->itself;
         cluster->is_nameless = cluster->is_nameless && node != cluster->asked;
         while (line.is_primary && rlock__nodes_range(&line.slots, &from, &to)) {

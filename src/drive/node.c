@@ -53,6 +53,7 @@ RLOCK__ALONE struct rlock__node *rlock__node_new(struct rlock_client *client,
     *uri = RLOCK__URI_NULL;
     node->conn_opts = client->conn_opts;
     node->conn_opts.uri = &node->place;
+    node->conn_opts.names_plain = &node->names_plain;
     if (!rlock__uri_place(&node->uri, &node->place) || !rlock__node_map(client, &node->place)) {
         return rlock__node_free(node);
     }

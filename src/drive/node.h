@@ -85,8 +85,9 @@ struct rlock__node {
     int64_t silent_until;    /* the service thread's: it did not answer what the router asked */
     struct rlock__uri uri;   /* where it says it is; the login is the client's */
     struct rlock__uri place; /* where it is reached */
-    struct rlock__conn_opts conn_opts;
-    char address[300]; /* for texts */
+    struct rlock__conn_opts conn_opts; /* stay as they are: every thread copies them */
+    atomic_bool names_plain; /* who named it names plain ports; the service thread learns it */
+    char address[300];       /* for texts */
 };
 
 #define RLOCK__EACH_NODE(client, node)                                                             \

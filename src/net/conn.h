@@ -49,9 +49,9 @@ struct rlock__conn_opts {
     int64_t connect_timeout_us;   /* of the whole handshake */
     bool want_info;               /* ask for the server's run id and uptime in the handshake */
     bool want_role;               /* a replica is refused */
-    /* For TLS: who named this place names plain ports, to whoever asks. It may become known late.
-     */
-    atomic_bool names_plain;
+    /* For TLS: who named this place names plain ports, to whoever asks. It may become known late,
+       in another thread. NULL: it does not */
+    const atomic_bool *names_plain;
 };
 
 /* What a server told in the handshake. */

@@ -228,7 +228,7 @@ int rlock__conn_step(struct rlock__conn *conn, int64_t now)
         r = states[conn->state].step != NULL ? states[conn->state].step(conn, now) : 0;
     }
     if (r == 0 && now >= rlock__conn_deadline(conn) && conn->state == RLOCK__CONN_TLS &&
-        conn->opts->names_plain) {
+        conn->opts->names_plain != NULL && atomic_load(conn->opts->names_plain)) {
         return rlock__conn_fail(conn, RLOCK_ETLS,
                                 "no TLS there: its cluster names plain ports (tls-cluster no)");
     }

@@ -156,47 +156,6 @@ CLUSTER_TEST(a_name_whose_keys_lie_in_several_slots_is_refused, f)
     }
 }
 
-static int count_key(const char *key, size_t key_len, const struct rlock_info *info, void *n)
-{
-    (void)key;
-    (void)key_len;
-    *(size_t *)n += info->locked;
-    return 0;
-}
-
-CLUSTER_TEST(a_scan_shows_the_locks_of_all_servers, f)
-{
-    struct rlock_handle *locks[SINGLE_KINDS * 2];
-    struct rlock_client *client;
-    size_t n = 0;
-
-    if (test_calls() != TEST_CALLS_BLOCKING) { /* it asks several servers, and waits for them */
-        skip();
-    }
-    cluster_form(f->servers, PRIMARIES, PRIMARIES);
-    client = open_cluster(f);
-    for (size_t i = 0; i < SINGLE_KINDS * 2; i++) {
-        char name[32];
-
-        test_text(name, sizeof(name), "scan-%zu", i);
-        assert_code(single_kinds[i % SINGLE_KINDS].make(client, name, NULL, &locks[i]), 0);
-        assert_code(rlock_lock(locks[i]), 0);
-    }
-    assert_code(rlock_client_scan(open_cluster(f), NULL, count_key, &n), 0);
-    assert_int_equal(n, SINGLE_KINDS * 2);
-    for (size_t i = 0; i < SINGLE_KINDS * 2; i++) {
-        struct rlock_info info = RLOCK_INFO_INIT;
-
-        assert_code(rlock_inspect(locks[i], &info), 0);
-        assert_int_equal(info.pid, getpid());
-        assert_code(rlock_unlock(locks[i]), 0);
-        assert_null(rlock_free(locks[i]));
-    }
-    for (size_t i = 0; i < PRIMARIES; i++) {
-        test_server_do(f->servers[i], "FLUSHALL"); /* the tokens of the fenced ones */
-    }
-}
-
 CLUSTER_TEST(one_host_that_answers_will_do, f)
 {
     struct rlock_handle *lock;
