@@ -25,24 +25,29 @@ static const struct kind others[] = {
 
 #define PROBE RLOCK_TAKE(.lease_ms = 10000)
 
+/* One script on the connection of the diagnosis. An error that the server returns is a failure. */
+static int ask_script(struct rlock__diagnosis *d, struct rlock__cmd *cmd, const char *meaning)
+{
+    struct rlock__reply reply;
+    char text[200];
+    int code = rlock__asker_ask(&d->asker, cmd, &reply);
+
+    if (code == 0 && rlock__reply_is_error(&reply)) {
+        code = rlock__fail(rlock__classify(&reply).code, "%s: %s", meaning,
+                           rlock__text(rlock__reply_str(&reply, 0), text, sizeof(text)));
+    }
+    return code;
+}
+
 /* Of a hold that is not there: that costs the same rights, and does nothing. */
 static int try_renew(struct rlock__diagnosis *d, const struct rlock_handle *lock)
 {
     const struct rlock__args ask = {
         .owner = rlock__bytes_of("nobody:0"), .count = 1, .lease_ms = 1};
-    const struct rlock__spec *spec = lock->spec;
     struct rlock__cmd cmd = {0};
-    struct rlock__reply reply;
-    char text[200];
-    int code;
 
-    spec->ops->renew(spec, &ask, &cmd);
-    code = rlock__asker_ask(&d->asker, &cmd, &reply);
-    if (code == 0 && rlock__reply_is_error(&reply)) {
-        code = rlock__fail(rlock__classify(&reply).code, "renewals fail, and holds are lost: %s",
-                           rlock__text(rlock__reply_str(&reply, 0), text, sizeof(text)));
-    }
-    return code;
+    lock->spec->ops->renew(lock->spec, &ask, &cmd);
+    return ask_script(d, &cmd, "renewals fail, and holds are lost");
 }
 
 static int try_rival(struct rlock__diagnosis *d, const struct kind *kind,
@@ -67,10 +72,18 @@ static int try_release(struct rlock_handle *lock)
     return code == 0 ? rlock_unlock(lock) : code;
 }
 
-static int try_force(struct rlock_handle *lock)
+/* Of a hold that is none of this client's, or its user would be told of a loss. */
+static int try_force(struct rlock__diagnosis *d, struct rlock_handle *lock)
 {
-    int code = rlock_lock_with(lock, PROBE, NULL);
+    struct rlock__args ask = {.count = 1, .lease_ms = 10000};
+    char owner[RLOCK__UUID_LEN + sizeof(":0")];
+    struct rlock__cmd cmd = {0};
+    int code;
 
+    (void)snprintf(owner, sizeof(owner), "%s:0", d->client->core.uuid);
+    ask.owner = rlock__bytes_of(owner);
+    lock->spec->ops->acquire(lock->spec, &ask, &cmd);
+    code = ask_script(d, &cmd, "no lock is granted");
     return code == 0 ? rlock_force_unlock(lock, NULL) : code;
 }
 
@@ -105,7 +118,7 @@ static int try_steps(struct rlock__diagnosis *d, const struct kind *kind, struct
     }
     if (code == 0) {
         *ret_step = "force";
-        code = try_force(lock);
+        code = try_force(d, lock);
     }
     return code;
 }
@@ -124,7 +137,7 @@ static void forget_token(struct rlock__diagnosis *d, const struct rlock_handle *
     rlock__buf_fini(&key);
 }
 
-/* What a step that failed has left; and a hold that was forced is lost, and wants its unlock. */
+/* What a step that failed has left. */
 static void give_back(struct rlock_handle *lock)
 {
     for (int level = 0; level < 2 && rlock_unlock(lock) != RLOCK_ENOTOWNER; level++) {

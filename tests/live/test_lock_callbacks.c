@@ -235,3 +235,21 @@ LOCK_TEST(no_text_holds_a_secret, f)
     }
     test_server_do(f->server, "CONFIG SET requirepass \"\"");
 }
+
+static void pass_finding(enum rlock_level level, const char *subject, const char *text,
+                         void *unused)
+{
+    (void)level;
+    (void)subject;
+    (void)text;
+    (void)unused;
+}
+
+/* It opens a lock that it took itself. The fixture fails for a loss that it does not expect. */
+LOCK_TEST(a_diagnosis_reports_no_loss, f)
+{
+    struct rlock_client *client = client_open(f);
+
+    assert_code(rlock_client_diagnose(client, pass_finding, NULL), 0);
+    client_close(f, client);
+}
