@@ -28,6 +28,17 @@ TOGETHER_TEST(without_an_answer_nothing_stays, t)
     proxy_hold_requests(t->f.proxy, false);
 }
 
+TOGETHER_TEST(a_doubt_says_when_it_is_free_and_names_members_and_server, t)
+{
+    test_server_freeze(t->f.server); /* no link can prove that nothing is there */
+    assert_code(rlock_try_lock(t->multi[0]), RLOCK_EINDOUBT);
+    assert_detail("free again in ");
+    assert_detail("a on server ");
+    assert_detail("b on server ");
+    assert_detail(proxy_url(t->f.proxy));
+    test_server_thaw(t->f.server);
+}
+
 /* The first member's script does all its work before the second's is refused. */
 TOGETHER_TEST(what_a_script_that_failed_left_is_given_back, t)
 {

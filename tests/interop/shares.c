@@ -20,6 +20,7 @@ enum {
     WARM_MS = 500, /* until a JVM has compiled what matters */
     RUN_MS = 4000,
     BRIEF_MS = 2500,    /* of a run among others */
+    STEADY_MS = 6000,   /* of a kind whose turns change over seconds */
     LEAST_PERCENT = 60, /* of an equal share: of two, neither has less than 30 % */
     TRIES = 25,
     TRY_MS = 1000,
@@ -165,17 +166,18 @@ static const struct shared {
     const char *kind, *name;
     const char *ours; /* NULL: as theirs. Else the members in another order */
     bool is_brief;    /* also in a run among others */
+    int run_ms;       /* 0: as long as others */
 } shared[] = {
-    {"reentrant", "%s", NULL, false},
-    {"nonreentrant", "%s", NULL, false},
-    {"spin", "%s", NULL, true},
-    {"fenced", "%s", NULL, false},
-    {"fair", "%s", NULL, false},
-    {"write", "%s", NULL, false},
-    {"multi", "long/reentrant/%s.a,long/reentrant/%s.b,long.1/reentrant/%s.c", NULL, false},
-    {"redlock", "long/reentrant/%s,long.1/reentrant/%s,long.2/reentrant/%s", NULL, true},
+    {"reentrant", "%s", NULL, false, 0},
+    {"nonreentrant", "%s", NULL, false, 0},
+    {"spin", "%s", NULL, true, STEADY_MS},
+    {"fenced", "%s", NULL, false, 0},
+    {"fair", "%s", NULL, false, 0},
+    {"write", "%s", NULL, false, 0},
+    {"multi", "long/reentrant/%s.a,long/reentrant/%s.b,long.1/reentrant/%s.c", NULL, false, 0},
+    {"redlock", "long/reentrant/%s,long.1/reentrant/%s,long.2/reentrant/%s", NULL, true, 0},
     {"redlock", "long/reentrant/%s,long.1/reentrant/%s,long.2/reentrant/%s",
-     "long.2/reentrant/%s,long.1/reentrant/%s,long/reentrant/%s", true},
+     "long.2/reentrant/%s,long.1/reentrant/%s,long/reentrant/%s", true, 0},
 };
 
 /* Writes the text with the name in each place of "%s". */
@@ -249,9 +251,10 @@ static bool share_kind(const struct shares_opts *opts, const struct shared *kind
     if (!hear(&crowd, &all)) {
         return false;
     }
+    const int usual_ms = opts->is_whole ? RUN_MS : BRIEF_MS;
+    const int run_ms = kind->run_ms != 0 ? kind->run_ms : usual_ms;
     for (size_t i = 0; i < sizeof(workloads) / sizeof(workloads[0]); i++) {
-        is_good = share_evenly(&crowd, &workloads[i], cells, opts->is_whole ? RUN_MS : BRIEF_MS) &&
-                  is_good;
+        is_good = share_evenly(&crowd, &workloads[i], cells, run_ms) && is_good;
     }
     return is_good;
 }

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "cluster/slot.h"
-#include "support/async_calls.h"
 #include "support/clients.h"
 #include "support/cluster.h"
 #include "support/room.h"

@@ -13,8 +13,10 @@
 #define PAUSE_MORE_US (3 * RLOCK__MS) /* and so much more, at random */
 #define TURNS 8                       /* releases before a pause for those who hear nothing */
 #define PEERS_US RLOCK__SECOND        /* another library that held the lock may come again */
-#define SPELL_US (64 * RLOCK__MS)     /* a turn of one that polls counts as no longer */
+#define OWED_US (64 * RLOCK__MS)      /* of what is owed, no more counts */
 #define YIELDS 5                      /* pauses for one that polls and does not come */
+#define YIELD_US (2 * RLOCK__MS)      /* half of the first; each is twice as long as the last one */
+#define YIELD_MORE_US RLOCK__MS       /* and so much more, at random */
 #define LEASE_US (2 * RLOCK__MS) /* the ends of one lease, as two answers give them, differ less */
 
 struct rlock__queue {
@@ -23,17 +25,18 @@ struct rlock__queue {
     struct rlock__core *core;
     struct rlock__spec *spec;
     struct rlock__call *calls;
-    int64_t paused_until;       /* who waits here asks then; 0 at once */
-    int64_t own_due;            /* so many messages of our own release are yet to come */
-    int64_t peers_until;        /* nothing is passed on before: another library comes as well */
-    int64_t peers_at;           /* when the server last named a holder of that library */
-    int64_t peers_lease_until;  /* the end of the lease that it had then */
-    int64_t spell_us;           /* how long it had had the lock by then */
-    unsigned yields;            /* pauses for it since then */
-    int64_t left_at;            /* the latest release of this client */
-    int64_t others;             /* so many of those who heard it have not had their turn yet */
-    unsigned turns;             /* releases since the last pause */
-    int64_t turns_since;        /* the first of them counts from then */
+    int64_t paused_until;      /* who waits here asks then; 0 at once */
+    int64_t own_due;           /* so many messages of our own release are yet to come */
+    int64_t peers_until;       /* nothing is passed on before: another library comes as well */
+    int64_t peers_at;          /* when the server last named a holder of that library */
+    int64_t peers_lease_until; /* the end of the lease that it had then */
+    int64_t peers_lease_us;    /* the longest rest of a lease of its that was seen */
+    int64_t owed_us;           /* how much longer than this client it has had the lock */
+    unsigned yields;           /* pauses for it since then */
+    int64_t left_at;           /* the latest release of this client */
+    int64_t others;            /* so many of those who heard it have not had their turn yet */
+    unsigned turns;            /* releases since the last pause; polled locks: of the last second */
+    int64_t turns_since;       /* the first of them counts from then */
     struct rlock__timer paused; /* the pause is over, or that library is forgotten */
 };
 
@@ -51,11 +54,24 @@ static struct rlock__queue *queue_find(struct rlock__core *core, const struct rl
     return NULL;
 }
 
-/* Whether another library polls for the lock. The server knows nothing of its waiters, so the queue
- * is kept for what it has seen. */
+/* Whether the server may know nothing of others who want the lock: they poll. */
+static bool is_polled(const struct rlock__queue *queue)
+{
+    return queue->spec->ops->pause != NULL && !queue->core->closed;
+}
+
+/* Whether another library polls for the lock. */
 static bool has_pollers(const struct rlock__queue *queue)
 {
-    return queue->spec->ops->pause != NULL && queue->peers_until != 0 && !queue->core->closed;
+    return is_polled(queue) && queue->peers_until != 0;
+}
+
+/* Until when the queue is kept for what it has seen and counted of pollers; 0: it is not. */
+static int64_t remembered_until(const struct rlock__queue *queue)
+{
+    int64_t counted_until = queue->turns != 0 ? queue->left_at + PEERS_US : 0;
+
+    return is_polled(queue) ? rlock__max(queue->peers_until, counted_until) : 0;
 }
 
 /* Puts away a queue that nothing needs. */
@@ -63,7 +79,7 @@ static void queue_settle(struct rlock__queue *queue)
 {
     struct rlock__core *core = queue->core;
 
-    if (queue->calls == NULL && queue->paused_until == 0 && !has_pollers(queue)) {
+    if (queue->calls == NULL && queue->paused_until == 0 && remembered_until(queue) == 0) {
         rlock__timer_unset(&core->timers, &queue->paused);
         rlock__table_remove(&core->queues, &queue->node);
         (void)rlock__spec_unref(queue->spec);
@@ -80,9 +96,10 @@ static void queue_settle(struct rlock__queue *queue)
 static void plan(struct rlock__queue *queue)
 {
     int64_t pause = queue->paused_until != 0 ? queue->paused_until : RLOCK__NEVER;
-    int64_t peers = has_pollers(queue) ? queue->peers_until : RLOCK__NEVER;
+    int64_t until = remembered_until(queue);
 
-    rlock__timer_set(&queue->core->timers, &queue->paused, rlock__min(pause, peers));
+    until = until != 0 ? until : RLOCK__NEVER;
+    rlock__timer_set(&queue->core->timers, &queue->paused, rlock__min(pause, until));
 }
 
 /* Its head, if it waits for that, has a timer of its own. */
@@ -92,6 +109,7 @@ static void on_paused(struct rlock__timer *timer, int64_t now)
 
     queue->paused_until = now < queue->paused_until ? queue->paused_until : 0;
     queue->peers_until = now < queue->peers_until ? queue->peers_until : 0;
+    queue->turns = now < queue->left_at + PEERS_US ? queue->turns : 0;
     plan(queue);
     queue_settle(queue);
 }
@@ -146,11 +164,22 @@ struct rlock__call *rlock__queue_heir(const struct rlock__hold *hold, int64_t no
     return queue != NULL && now >= queue->peers_until ? queue->calls : NULL;
 }
 
+/*
+ * Since when another library has had the lock, without what counts already. If its latest hold is
+ * not the first since our release, nobody knows when the first began: we count from the middle.
+ */
+static int64_t peers_since(const struct rlock__queue *queue, int64_t lease_until)
+{
+    int64_t begun = rlock__max(queue->left_at, lease_until - queue->peers_lease_us);
+
+    return queue->peers_at > queue->left_at ? queue->peers_at : (queue->left_at + begun) / 2;
+}
+
 bool rlock__queue_saw(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
     struct rlock__queue *queue = call->queue;
     bool is_peer = rlock__owner_is_foreign(answer->holder);
-    int64_t lease_until = now + rlock__max(answer->ttl_ms, 0) * RLOCK__MS;
+    int64_t lease_us = rlock__max(answer->ttl_ms, 0) * RLOCK__MS, lease_until = now + lease_us;
     bool is_new;
 
     if (queue == NULL || !is_peer) {
@@ -158,8 +187,9 @@ bool rlock__queue_saw(struct rlock__call *call, const struct rlock__answer *answ
     }
     is_new = lease_until > queue->peers_lease_until + LEASE_US;
     queue->peers_until = now + PEERS_US;
+    queue->peers_lease_us = rlock__max(queue->peers_lease_us, lease_us);
+    queue->owed_us = rlock__min(queue->owed_us + now - peers_since(queue, lease_until), OWED_US);
     queue->peers_at = now;
-    queue->spell_us = rlock__min(now - queue->left_at, SPELL_US);
     queue->yields = 0;
     queue->peers_lease_until = is_new ? lease_until : queue->peers_lease_until;
     plan(queue);
@@ -227,16 +257,18 @@ static int64_t any_pause(struct rlock__core *core)
 
 /*
  * How long those who wait here pause for another library that polls; 0: not at all. This client
- * keeps the lock for as long as that one had it. Then it leaves the lock free, for longer each
- * time, because a poller looks more and more seldom.
+ * keeps the lock until it has had it for as long as that library. Then it leaves the lock free, for
+ * longer each time, because a poller looks more and more seldom.
  */
 static int64_t yield(struct rlock__queue *queue, int64_t now)
 {
-    if (now - queue->peers_at < queue->spell_us) {
+    queue->owed_us -= now - rlock__max(queue->left_at, queue->peers_at);
+    if (queue->owed_us > 0) {
         return 0;
     }
+    queue->owed_us = 0;
     queue->yields++;
-    return any_pause(queue->core) << queue->yields;
+    return (YIELD_US + rlock__random(queue->core, YIELD_MORE_US + 1)) << queue->yields;
 }
 
 /* How long those who wait here pause after a release: 0 not at all. */
@@ -274,8 +306,8 @@ static struct rlock__queue *take_turns(struct rlock__core *core, struct rlock__s
     }
     if (queue != NULL) {
         queue->others = others;
-        queue->left_at = now;
         pause = pause_after(queue, now);
+        queue->left_at = now;
         pause_until(queue, pause != 0 ? now + pause : 0);
     }
     return queue;
