@@ -537,7 +537,8 @@ RLOCK_API const char *rlock_kind(const struct rlock_handle *lock);
  * Fork: the child has its own copy. Firing it in one process cancels no call in the other. */
 struct rlock_cancel;
 
-/* Makes a cancel token. Free it with rlock_cancel_free(). Returns RLOCK_ENOMEM, ERESOURCE. */
+/* Makes a cancel token. Free it with rlock_cancel_free().
+ * Returns RLOCK_EINVAL, ENOMEM, ERESOURCE. */
 RLOCK_API int rlock_cancel_new(struct rlock_cancel **ret_cancel);
 
 /* Frees a cancel token that no call uses any more. Returns NULL. The argument may be NULL. */
@@ -619,8 +620,7 @@ RLOCK_API int rlock_try_lock(struct rlock_handle *lock);
  *     request on its way may still get the lock, the library gives it back, and rlock_detail()
  *     gives the latest time at which it becomes free;
  *   RLOCK_EINVAL: an argument is wrong, or this owner holds another kind of lock under the name;
- *   RLOCK_ENOQUORUM, ERESTARTED (RedLock), ENOTREPLICATED, ENOTSUP, ECLOSED, EFORKED, ENOMEM,
- *   ERESOURCE.
+ *   RLOCK_ENOQUORUM (RedLock), ENOTREPLICATED, ENOTSUP, ECLOSED, EFORKED, ENOMEM, ERESOURCE.
  */
 RLOCK_API int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *take,
                               struct rlock_grant *ret_grant);
@@ -658,8 +658,7 @@ RLOCK_API int rlock_unlock_as(struct rlock_handle *lock, uint64_t owner);
  * handle's side.
  * I/O: two round trips, each within op_timeout_ms. ret_was_locked: may be NULL.
  * Returns 0 (free now), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT (no answer),
- * RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ENOTSUP, EDEADLOCK, ECLOSED, EFORKED,
- * EINVAL, ENOMEM.
+ * RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ENOTSUP, ECLOSED, EFORKED, EINVAL, ENOMEM.
  */
 RLOCK_API int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked);
 
@@ -720,8 +719,8 @@ RLOCK_API void rlock_info_init(struct rlock_info *ret_info, size_t size);
  * is held, and ret_info->holders is the number of members that are held.
  * I/O: one or two round trips, both within op_timeout_ms. The second one finds the holder's
  * machine.
- * Returns RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ENOTSUP, EDEADLOCK, ECLOSED,
- * EFORKED, EINVAL, ENOMEM.
+ * Returns RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ENOTSUP, ECLOSED, EFORKED, EINVAL,
+ * ENOMEM.
  */
 RLOCK_API int rlock_inspect(struct rlock_handle *lock, struct rlock_info *ret_info);
 
@@ -743,7 +742,7 @@ typedef void rlock_member_fn(const struct rlock_member *member, void *payload);
 /*
  * Calls fn with the result for each member of a multi-lock or RedLock in the latest call that ended
  * on this handle. If threads share a handle, each sees the results of the others' calls. Local, no
- * I/O. Returns RLOCK_EINVAL.
+ * I/O. Returns RLOCK_EINVAL, RLOCK_EFORKED.
  */
 RLOCK_API int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn, void *payload);
 
@@ -778,8 +777,7 @@ typedef void rlock_done_fn(struct rlock_op *op, void *payload);
  * ret_op: receives a reference, which the caller must drop with rlock_op_unref(). Pass NULL if you
  * want no reference.
  * Returns 0, or one of these codes, and then never calls done: RLOCK_EINVAL, ECLOSED, EFORKED,
- * ENOMEM, ERESOURCE. rlock_unlock_async() also returns RLOCK_ELOST for a lost multi-lock or RedLock
- * whose client is closed. After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
+ * ENOMEM, ERESOURCE. After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
  */
 
 /* Takes the lock: the async form of rlock_lock_with(). */
@@ -876,7 +874,7 @@ typedef int rlock_scan_fn(const char *key, size_t key_len, const struct rlock_in
  * scan may report its lock twice, or miss it.
  * I/O: many round trips, each within op_timeout_ms.
  * Returns what fn returned if that was not 0, or RLOCK_ECONN, EAUTH, ETLS, EPERM, EREFUSED,
- * ECLOSED, EFORKED, EINVAL, ENOMEM.
+ * ECLOSED, EFORKED, ENOTSUP, EINVAL, ENOMEM.
  */
 RLOCK_API int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn,
                                 void *payload);
@@ -895,6 +893,7 @@ typedef void rlock_finding_fn(enum rlock_level level, const char *subject, const
  * Sentinels answer.
  * Blocks. I/O: many round trips, each within op_timeout_ms.
  * Returns 0 if locks will work; otherwise the code of the first finding that prevents some locks.
+ * RLOCK_EINVAL, ECLOSED, EFORKED and ENOTSUP come without a finding.
  */
 RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn,
                                     void *payload);

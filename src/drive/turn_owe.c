@@ -49,7 +49,7 @@ int rlock__turn_refuse(struct rlock__turn *turn, int code, const char *why)
     char detail[RLOCK__DETAIL_SIZE];
     int owed = turn->leaves ? owe(turn, detail) : 0;
 
-    if (owed == 0 || (code == RLOCK_ECLOSED && owed != RLOCK_ELOST)) {
+    if (owed == 0 || code == RLOCK_ECLOSED) {
         return rlock__fail(code, "%s", why);
     }
     return rlock__fail(owed, "%s", detail);

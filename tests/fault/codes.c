@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fault/codes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "support/completion.h"
+#include "support/run.h"
+
+enum { CODES = 24 };
+
+/* In whose comment the header lists the codes, or behind which words. */
+static const char *const lists[FUNCTIONS] = {
+    [OPEN] = "int rlock_client_open(",
+    [NEW] = "int rlock_reentrant_new(",
+    [MULTI_NEW] = "int rlock_multi_new(",
+    [REDLOCK_NEW] = "int rlock_multi_new(", /* the header says so */
+    [CANCEL_NEW] = "int rlock_cancel_new(",
+    [LOCK_WITH] = "int rlock_lock_with(",
+    [UNLOCK] = "int rlock_unlock(",
+    [FORCE] = "int rlock_force_unlock(",
+    [INSPECT] = "int rlock_inspect(",
+    [MEMBERS] = "int rlock_members(",
+    [ASYNC] = "/* Takes the lock: the async form of",
+    [OP_GRANT] = "int rlock_op_grant(",
+    [OP_INFO] = "int rlock_op_info(",
+    [DISPATCH] = "int rlock_client_dispatch(",
+    [SCAN] = "int rlock_client_scan(",
+};
+
+/* ---- What is listed ---- */
+
+static char *read_header(void)
+{
+    FILE *file = fopen(RLOCK_TEST_HEADER, "r");
+    char *text = calloc(1, 1 << 20);
+
+    TEST_CHECK(file != NULL && text != NULL);
+    TEST_CHECK(fread(text, 1, (1 << 20) - 1, file) > 0);
+    TEST_CHECK(fclose(file) == 0);
+    return text;
+}
+
+static int code_named(const char *name, size_t len)
+{
+    for (int code = -1; code > -CODES; code--) {
+        if (strlen(rlock_code_name(code)) == len &&
+            strncmp(rlock_code_name(code), name, len) == 0) {
+            return code;
+        }
+    }
+    return 0;
+}
+
+/* The codes between two places of the header, as a mask. In a row of them the prefix lacks. */
+static unsigned codes_between(const char *at, const char *end)
+{
+    unsigned mask = 0;
+
+    while (at < end) {
+        const size_t len = strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+        const char *name = strncmp(at, "RLOCK_", 6) == 0 ? at + 6 : at;
+        const int code = code_named(name, len - (size_t)(name - at));
+
+        mask |= code != 0 ? 1U << -code : 0;
+        at += len != 0 ? len : 1;
+    }
+    return mask;
+}
+
+/* From the first "Returns" of the comment before a declaration to its end. The async calls have
+ * theirs before a blank line. */
+static unsigned listed(const char *header, const char *declaration)
+{
+    const char *end = strstr(header, declaration), *begin, *returns;
+
+    TEST_CHECK(end != NULL);
+    for (begin = end; strncmp(begin, "\n\n", 2) != 0 || begin + 2 >= end;) {
+        begin--;
+    }
+    returns = strstr(begin, "Returns");
+    TEST_CHECK(returns != NULL && returns < end);
+    return codes_between(returns, end);
+}
+
+/* ---- What was seen ---- */
+
+static _Atomic(const char *) (*seen)[CODES]; /* in which scene first; of children too */
+static const char *scene;
+
+void begin_scene(const struct fixture *f, const char *name)
+{
+    scene = name;
+    for (size_t i = 0; f != NULL && i < f->n; i++) {
+        test_server_do(f->servers[i], "FLUSHALL");
+    }
+}
+
+int record(enum function function, int code)
+{
+    TEST_CHECK(code <= 0 && code > -CODES);
+    if (seen[function][-code] == NULL) {
+        seen[function][-code] = scene;
+    }
+    return code;
+}
+
+void check_seen(void)
+{
+    char *header = read_header();
+    unsigned wrong = 0;
+
+    for (int function = 0; function < FUNCTIONS; function++) {
+        const unsigned mask = listed(header, lists[function]);
+
+        for (int code = 1; code < CODES; code++) {
+            const bool is_listed = (mask >> code & 1U) != 0;
+            const char *where = seen[function][code];
+
+            if (where != NULL && !is_listed) {
+                print_error("%s... lists no %s: %s\n", lists[function], rlock_code_name(-code),
+                            where);
+            } else if (where == NULL && is_listed) {
+                print_error("%s...: nothing provokes %s\n", lists[function],
+                            rlock_code_name(-code));
+            }
+            wrong += (where != NULL) != is_listed;
+        }
+    }
+    free(header);
+    assert_int_equal(wrong, 0);
+    TEST_CHECK(munmap(seen, sizeof(*seen) * FUNCTIONS) == 0);
+}
+
+/* ---- Calls ---- */
+
+struct rlock_client_opts opts_of(const char *url)
+{
+    return RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 100 * test_slack(),
+                             .connect_timeout_ms = 100 * test_slack());
+}
+
+struct rlock_client *open_client(const struct rlock_client_opts *opts)
+{
+    struct rlock_client *client = NULL;
+
+    TEST_CHECK(record(OPEN, rlock_client_open(opts, &client)) == 0);
+    return client;
+}
+
+struct rlock_handle *new_lock(struct rlock_client *client)
+{
+    struct rlock_handle *lock = NULL;
+
+    TEST_CHECK(record(NEW, rlock_reentrant_new(client, "a", NULL, &lock)) == 0);
+    return lock;
+}
+
+void open_stage(struct stage *stage, struct fixture *f, struct rlock_client_opts opts)
+{
+    *stage = (struct stage){.f = f};
+    stage->client = open_client(&opts);
+    stage->lock = new_lock(stage->client);
+}
+
+void close_stage(struct stage *stage)
+{
+    if (stage->client != NULL) {
+        stage->client = rlock_client_close(stage->client);
+    }
+    stage->lock = rlock_free(stage->lock);
+}
+
+int lock_for(struct rlock_handle *lock, int64_t wait_ms)
+{
+    struct rlock_grant grant = RLOCK_GRANT_INIT;
+
+    return record(LOCK_WITH, rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = wait_ms), &grant));
+}
+
+int unlock(struct rlock_handle *lock)
+{
+    return record(UNLOCK, rlock_unlock(lock));
+}
+
+int pass_key(const char *key, size_t key_len, const struct rlock_info *info, void *unused)
+{
+    (void)key;
+    (void)key_len;
+    (void)info;
+    (void)unused;
+    return 0;
+}
+
+/* Counts the code of an async call, and of what it began. */
+static void follow(enum function function, int begun, struct completion *completion,
+                   struct rlock_op *op)
+{
+    if (record(ASYNC, begun) == 0) {
+        (void)record(function, completion_await(completion));
+    }
+    (void)rlock_op_unref(op);
+}
+
+void call_async(struct rlock_handle *lock)
+{
+    const uint64_t owner = UINT64_C(1) << 41;
+    struct completion taken = COMPLETION, left = COMPLETION, asked = COMPLETION,
+                      forced = COMPLETION;
+    struct rlock_op *op = NULL;
+    int code;
+
+    code = rlock_lock_async(lock, RLOCK_TAKE(.owner = owner), completion_tell, &taken, &op);
+    follow(LOCK_WITH, code, &taken, op);
+    op = NULL;
+    code = rlock_inspect_async(lock, completion_tell, &asked, &op);
+    follow(INSPECT, code, &asked, op);
+    op = NULL;
+    code = rlock_unlock_async(lock, owner, completion_tell, &left, &op);
+    follow(UNLOCK, code, &left, op);
+    op = NULL;
+    code = rlock_force_unlock_async(lock, completion_tell, &forced, &op);
+    follow(FORCE, code, &forced, op);
+}
+
+void call_all(const struct stage *stage)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+
+    if (lock_for(stage->lock, 0) == 0) {
+        (void)unlock(stage->lock);
+    }
+    (void)lock_for(stage->lock, 20);
+    (void)unlock(stage->lock);
+    (void)record(INSPECT, rlock_inspect(stage->lock, &info));
+    (void)record(FORCE, rlock_force_unlock(stage->lock, NULL));
+    if (stage->client != NULL) {
+        (void)record(SCAN, rlock_client_scan(stage->client, NULL, pass_key, NULL));
+    }
+    call_async(stage->lock);
+}
+
+void pass_member(const struct rlock_member *member, void *unused)
+{
+    (void)member;
+    (void)unused;
+}
+
+/* ---- Groups ---- */
+
+void open_group(struct group *group, struct fixture *f, int64_t max_lease_ms, bool is_direct)
+{
+    for (size_t i = 0; i < SERVERS; i++) {
+        const struct rlock_client_opts opts =
+            opts_of(is_direct ? test_server_url(f->servers[i]) : proxy_url(f->proxies[i]));
+
+        group->clients[i] = open_client(&opts);
+        group->members[i] = new_lock(group->clients[i]);
+    }
+    assert_code(record(MULTI_NEW, rlock_multi_new(group->members, 2, NULL, &group->multi)), 0);
+    assert_code(record(REDLOCK_NEW, rlock_redlock_new(group->members, SERVERS,
+                                                      &RLOCK_OPTS(.max_lease_ms = max_lease_ms),
+                                                      &group->redlock)),
+                0);
+}
+
+void free_group(struct group *group)
+{
+    group->redlock = rlock_free(group->redlock);
+    group->multi = rlock_free(group->multi);
+    for (size_t i = 0; i < SERVERS; i++) {
+        group->members[i] = rlock_free(group->members[i]);
+    }
+}
+
+void close_group(struct group *group)
+{
+    for (size_t i = 0; i < SERVERS; i++) {
+        group->clients[i] = rlock_client_close(group->clients[i]);
+    }
+}
+
+void call_group(const struct group *group)
+{
+    call_all(&(struct stage){.lock = group->multi});
+    call_all(&(struct stage){.lock = group->redlock});
+    (void)record(MEMBERS, rlock_members(group->multi, pass_member, NULL));
+}
+
+bool was_seen(enum function function, int code)
+{
+    return seen[function][-code] != NULL;
+}
+
+void open_codes(void)
+{
+    seen = mmap(NULL, sizeof(*seen) * FUNCTIONS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                -1, 0);
+    TEST_CHECK(seen != MAP_FAILED);
+}
