@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rlock: distributed locks on Redis and Valkey, byte-compatible with Redisson.
+ * rlock: distributed locks on Redis and Valkey, byte-compatible with Redisson (a Java client).
  *
  * A client is this process's handle on one deployment.
- * A lock is a handle for one name and one kind.
- * A hold is what an owner has between a successful lock call and its unlock. The server keeps the
- *   hold until the lease ends. This process may rely on the hold until its validity ends, which is
- *   always earlier.
+ * A lock is a handle for one name and one kind of lock: reentrant, fair, read/write, …
+ * A hold is what an owner has between a successful lock call and its unlock. Each hold has a lease:
+ *   the time for which the server keeps it, unless the client renews it. This process may rely on
+ *   the hold until its validity ends, which is always earlier.
  * An owner is the calling thread, or an id that the caller passes. If tasks move between threads
  *   (Go without LockOSThread, coroutines, pools), use ids and the functions that end in _as.
  *
@@ -24,8 +24,8 @@
  *
  * Functions return 0 or a negative enum rlock_code, unless their comments say otherwise. They write
  * outputs only on success. Times are in milliseconds. In an option, zero always selects the
- * documented default. Structs that begin with their size may grow: docs/abi.md. C sets the size
- * with macros; C++ and other languages call rlock_..._init() instead.
+ * documented default. Structs that begin with their size may grow in later versions (docs/abi.md).
+ * C sets the size with macros; C++ and other languages call rlock_..._init() instead.
  *
  * C++ has <rlock/rlock.hpp>. Some FFI parsers accept only declarations. For them, preprocess this
  * file with RLOCK_PLAIN defined (cc -E -P -DRLOCK_PLAIN). The output has no attributes, no inline
@@ -74,7 +74,7 @@ extern "C" {
  * wait as RLOCK_FOREVER. */
 #define RLOCK_TIME_MAX_MS INT64_C(3162240000000)
 
-/* How late a call may return after its deadline or after its cancellation: at most this many ms. */
+/* A call returns at most this many ms after its deadline or its cancellation. */
 #define RLOCK_LATE_MS 50
 
 /* ---- Codes ---- */
@@ -137,7 +137,7 @@ RLOCK_API const char *rlock_version(void);
 /*
  * The process's handle on one deployment, with one UUID of its own.
  * Threads: all threads may share it. The client runs two threads of its own, with all signals
- * blocked.
+ * blocked, unless the program's event loop runs it (RLOCK_LOOP_USER).
  */
 struct rlock_client;
 
@@ -182,16 +182,17 @@ typedef void rlock_lost_fn(const struct rlock_loss *loss, void *payload);
 enum rlock_level { RLOCK_LOG_ERROR = 1, RLOCK_LOG_WARNING, RLOCK_LOG_INFO, RLOCK_LOG_DEBUG };
 
 /* Receives the client's log: one line per call, no newline, no secrets. The library itself never
- * prints. docs/log.md explains the lines; RLOCK_LOG_DEBUG explains slow and failed calls.
+ * prints. docs/log.md explains the lines. Those of RLOCK_LOG_DEBUG explain slow and failed calls.
  * Threads: the same rules as for rlock_lost_fn. */
 typedef void rlock_log_fn(enum rlock_level level, const char *text, void *payload);
 
 /*
  * Rewrites an advertised server address (host, port or both) to one that this client can reach, for
- * example behind NAT. The client calls it with each address of the URL, of a Sentinel or of a
- * cluster, before it connects there. TLS checks the certificate against the rewritten host.
- * host: at most 255 bytes and a NUL byte. The callback must neither wait nor call a function of
- * this library, because it delays the client's connections.
+ * example behind NAT. The client calls it with each address before it connects there, whether the
+ * address comes from the URL, from a Sentinel or from a cluster. TLS checks the certificate against
+ * the rewritten host.
+ * host: at most 255 bytes and a NUL byte. While the callback runs, the client's connections are
+ * delayed. Therefore it must neither wait nor call a function of this library.
  * Threads: runs on a thread of the client, or on the thread that opens the client.
  */
 typedef void rlock_map_address_fn(char host[256], unsigned *port, void *payload);
@@ -203,7 +204,7 @@ struct rlock_client_opts {
      *   - redis://[user:password@]host[:port][/db], and rediss:// for TLS;
      *   - unix://[user:password@]/path[?db=n];
      *   - redis+cluster://[user:password@]host[:port],host[:port] and rediss+cluster://: a cluster.
-     *     The client asks these servers for the others.
+     *     The client asks these servers for the addresses of the others.
      *   - redis+sentinel://[user:password@]host[:26379],host[:26379]/name[/db] and
      *     rediss+sentinel://: the primary that these Sentinels know by that name, or the replica
      *     that they promote in its place. User and password are the primary's.
@@ -242,31 +243,32 @@ struct rlock_client_opts {
      *   - AUTO requires every replica that a failover may promote. It leaves out a replica that has
      *     been down for some seconds while its primary was alive.
      *   - A number and ALL are strict: a replica that is down counts as missing.
-     * A replica that can never be promoted does not count, if the client can identify it. Without
-     * enough replicas the client obtains no locks (RLOCK_ENOTREPLICATED), and it loses its holds at
-     * the end of their leases (RLOCK_LOST_NOT_REPLICATED). docs/guarantees.md says what each
-     * setting can lose.
+     * If the client can tell that a replica can never be promoted, it neither requires nor counts
+     * that replica's acknowledgement. Without enough replicas the client obtains no locks
+     * (RLOCK_ENOTREPLICATED), and it loses its holds at the end of their leases
+     * (RLOCK_LOST_NOT_REPLICATED). docs/guarantees.md says what each setting can lose.
      */
     int acks;
     rlock_map_address_fn *map_address; /* gets payload; default: none, the client uses the
                                           addresses that servers advertise */
     /*
-     * 1: a grant or a renewal counts only when it is on disk: in the append-only file of the
-     * primary, and in those of as many replicas as acks says. A crashed server then has it after
-     * its restart. Default 0.
+     * 1: a grant or a renewal counts only when it is on disk: in the append-only files of the
+     * primary and of as many replicas as acks says. A crashed server then has it after its restart.
+     * Default 0.
      *   - The option requires Redis 7.2 or newer, or Valkey, with appendonly yes on the primary and
      *     those replicas. Otherwise the client obtains no locks (RLOCK_EREFUSED,
      *     RLOCK_ENOTREPLICATED).
-     *   - It requires appendfsync always. With everysec each grant takes up to a second, and the
-     *     client may give it back even though it succeeded.
+     *   - It requires appendfsync always. With everysec each grant takes up to a second. Therefore
+     *     the client may give back a grant that succeeded.
      */
     int acks_on_disk;
     /*
-     * 1: in a cluster of servers 7.0 or newer, the client publishes releases on plain channels as
-     * well as on sharded ones, and its waiters subscribe to both. In such a cluster Redisson before
-     * 3.22 uses plain channels only. Without this option such a Redisson and this client do not
-     * wake each other (docs/interop.md). Each plain message goes to all servers of the cluster.
-     * Outside such a cluster the option changes nothing. Default 0.
+     * 1: in a cluster of servers of version 7.0 or newer, the client announces each release on a
+     * plain pub/sub channel as well as on a sharded one, and its waiters subscribe to both. In such
+     * a cluster Redisson before 3.22 uses plain channels only. Without this option, such a Redisson
+     * client and this client do not wake each other's waiters (docs/interop.md). Each plain message
+     * goes to all servers of the cluster. Outside such a cluster the option changes nothing.
+     * Default 0.
      */
     int announce_both;
     /*
@@ -275,11 +277,12 @@ struct rlock_client_opts {
      * hold.
      *   - The client hands over only renewed holds of reentrant, non-reentrant and spin locks.
      *   - After each grant by the server, the client hands the hold over at most 32 times, and only
-     *     until 10 ms after the server's last answer about the hold. Then an unlock releases the
-     *     lock on the server, and other clients can get it.
-     *   - It hands nothing over while a Redisson client takes the lock too, because that client
-     *     would get too few turns.
-     *   - A hand-over does not change the hold's field on the server ("uuid:number").
+     *     until 10 ms after the server's last answer about the hold. After that an unlock releases
+     *     the lock on the server, and other clients can get it.
+     *   - The client hands nothing over while a Redisson client competes for the lock, because that
+     *     client would get too few turns.
+     *   - A hand-over does not change the field that names the holder on the server
+     *     ("uuid:number").
      *   - An unlock that hands its hold over cannot detect that somebody released the lock by force
      *     in these 10 ms.
      */
@@ -313,7 +316,7 @@ enum {
     ((struct rlock_client_opts){.size = sizeof(struct rlock_client_opts), __VA_ARGS__})
 
 /*
- * Sets all options to their defaults, and the struct's size. Languages without RLOCK_CLIENT_OPTS()
+ * Sets the struct's size, and all options to their defaults. Languages without RLOCK_CLIENT_OPTS()
  * call this instead. size: sizeof(*ret_opts) in the caller, because the caller's header may be
  * older or newer than the library.
  */
@@ -322,8 +325,8 @@ RLOCK_API void rlock_client_opts_init(struct rlock_client_opts *ret_opts, size_t
 /*
  * Opens a client: checks the options, reads the TLS files and starts connecting. It does not wait
  * for the server. If the server is down, the first call fails. opts: NULL for all defaults.
- * Returns RLOCK_EINVAL (the URL, or the option that rlock_detail() names), RLOCK_ETLS (a TLS file,
- * or TLS is not installed), RLOCK_ENOMEM, RLOCK_ERESOURCE.
+ * Returns RLOCK_EINVAL (the URL is wrong, or the option that rlock_detail() names), RLOCK_ETLS (a
+ * TLS file is wrong, or TLS is not installed), RLOCK_ENOMEM, RLOCK_ERESOURCE.
  * Owns: *ret_client belongs to the caller. End it with rlock_client_close().
  */
 RLOCK_API int rlock_client_open(const struct rlock_client_opts *opts,
@@ -332,8 +335,8 @@ RLOCK_API int rlock_client_open(const struct rlock_client_opts *opts,
 /*
  * Closes a client: releases its holds, wakes its waiters (RLOCK_ECLOSED), ends its threads, and
  * frees the client. From then on the client's locks return RLOCK_ECLOSED. The caller must still
- * free them. Blocks for the server's answers, at most op_timeout_ms. Then the client logs which
- * locks stay on the server, and until when.
+ * free them. Blocks for the server's answers, at most op_timeout_ms. Before it is freed, the client
+ * logs which locks stay on the server, and until when.
  * Returns NULL. The argument may be NULL. In a callback it closes nothing and returns the client.
  * Threads: call it once, from one thread. From this call on, no other thread may pass the client to
  * a function. Other threads may still call functions on the client's locks.
@@ -428,13 +431,14 @@ RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
  * Makes a fair lock: a reentrant lock that goes to its waiters in the order in which the server
  * queued them. Redisson's FairLock; with the option no_reentry, its NonReentrantFairLock.
  *   - A waiter that gives up leaves the queue.
- *   - A client that tries to take the free lock passes over dead waiters: 2 s after the first such
- *     attempt if the waiter's process was killed, and 5 s after it if the process was stopped or
- *     its machine does not answer. The first attempt may belong to a call that has ended, because
- *     the server keeps what each attempt saw. A stopped waiter queues again when it comes back.
- *   - Each waiter asks the server at most 5 s after a release. If the releasing client finds that
- *     the first waiter in the queue does not listen, it wakes a later waiter that does. That waiter
- *     asks at once.
+ *   - A client that tries to take the free lock passes over a dead waiter, but only some time after
+ *     the first such attempt: 2 s if the waiter's process was killed, 5 s if the process was
+ *     stopped or its machine does not answer. The first attempt may have been made by a call that
+ *     has ended since, because the server remembers what each attempt saw. A stopped waiter queues
+ *     again when it comes back.
+ *   - After a release, each waiter asks the server for the lock within 5 s. If the releasing client
+ *     finds that the first waiter in the queue does not listen, it wakes a later waiter that does.
+ *     That waiter asks at once.
  *   - A call with wait 0 does not queue. It returns RLOCK_EBUSY while a live waiter queues, even if
  *     the lock is free. Under steady contention it may never succeed.
  * For arguments, returns and ownership see rlock_reentrant_new().
@@ -462,8 +466,8 @@ RLOCK_API int rlock_read_new(struct rlock_client *client, const char *name,
  * Makes the write side of a read/write lock: one owner, while nobody else reads or writes.
  * Redisson's RReadWriteLock, writeLock(). See rlock_read_new().
  *   - rlock_force_unlock() ends the writer's own reads too.
- *   - With the option prefer_writers, a waiting writer keeps out readers that have the option too.
- *     If the writer dies, they come in after 5 s at most.
+ *   - If a waiting writer has the option prefer_writers, it keeps out the readers that also have
+ *     it. If the writer dies, they come in after 5 s at most.
  * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
@@ -473,20 +477,21 @@ RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
  * Makes a multi-lock: one lock that its owner holds while it holds all members. Redisson's
  * RedissonMultiLock.
  *   - A call gets all members or none. Callers may name the members in different orders.
- *   - If all members belong to one client, and none is fair, one script takes them all. The call
- *     holds no member while it waits for one of them.
- *   - Otherwise the call takes the members one by one. It also does so after eight rounds, or half
- *     of the wait, in which the members were never free at the same time. It holds the members that
- *     it has while it waits for the rest, and gives them back at the deadline.
+ *   - If all members belong to one client, and none is fair, one script on the server takes them
+ *     all. The call holds no member while it waits for one of them.
+ *   - Otherwise the call takes the members one by one. A call that uses one script changes to this
+ *     way after eight attempts, or after half of the wait, if the members were never all free at
+ *     the same time. It holds the members that it has while it waits for the rest, and gives them
+ *     back at the deadline.
  *   - The multi-lock's owner owns the members' holds, and may take a member again.
  *   - If one member is lost, the whole multi-lock is lost. The first member's client reports that
  *     once, and the library gives the other members back.
  *   - A grant's token is 0.
- *   - With a fixed lease, the client renews the members that it already has only until the call has
- *     taken the last member. Then at least two thirds of the lease remain (rlock_grant.valid_ms),
- *     and the client renews nothing.
+ *   - With a fixed lease, the client renews the members taken so far until the call has taken the
+ *     last member, and no longer. Then at least two thirds of the lease remain
+ *     (rlock_grant.valid_ms), and the client renews nothing.
  * members: n from 1 to 64, of any kinds and clients, including multi-locks. Name each lock once.
- * Two clients of one server may make two handles of one lock: if both are members, taking the
+ * If two members are handles of the same lock, made by two clients of one server, taking the
  * multi-lock returns RLOCK_EINVAL. Do not name both sides of one read/write lock. You may free the
  * members before the multi-lock.
  * opts: NULL, or all default.
@@ -507,8 +512,8 @@ RLOCK_API int rlock_multi_new(struct rlock_handle *const *members, size_t n,
  *     says for how long.
  *   - A call asks all servers at once. It returns as soon as the outcome is certain.
  *   - The order of the members matters only if Redisson clients take the lock too, because they
- *     take one member after the other. Use Redisson's order. Then both sides reach equal shares of
- *     the grants sooner (docs/interop.md).
+ *     take one member after the other. Name the members in the order in which the Redisson clients
+ *     name them. Then both sides reach equal shares of the grants sooner (docs/interop.md).
  *   - Nested levels are counted only in this process.
  *   - A lock call with a lease longer than max_lease_ms returns RLOCK_EINVAL.
  * members: n from 1 to 64, each from a different client and on a different server. No member is a
@@ -598,8 +603,9 @@ RLOCK_API int rlock_try_lock(struct rlock_handle *lock);
  * for the holder:
  *   - A request that is under way at the end of wait_ms still gets time for its answer: a few times
  *     the usual round trip of its connection, and op_timeout_ms at most.
- *   - While no server has named a holder, a wait_ms below op_timeout_ms counts as op_timeout_ms.
- *     Therefore a call with wait 0 blocks for at most op_timeout_ms + RLOCK_LATE_MS.
+ *   - Until a server has named a holder, the call waits for op_timeout_ms even if wait_ms is
+ *     shorter. This time includes the wait for the answer: a call with wait 0 blocks for at most
+ *     op_timeout_ms + RLOCK_LATE_MS.
  * Returns
  *   RLOCK_EBUSY (wait 0): somebody else holds the lock. The call leaves nothing on the server;
  *   RLOCK_ETIMEDOUT: the wait ended. Somebody else holds the lock, or the server was out of reach
@@ -611,13 +617,13 @@ RLOCK_API int rlock_try_lock(struct rlock_handle *lock);
  *     the time by which the lock is free again. For a multi-lock or RedLock, rlock_detail() names
  *     the members in doubt. A RedLock's outcome is in doubt if the members that answered cannot
  *     prove it, for example if three of five members are in doubt, or two of four;
- *   RLOCK_ELOST: this owner's outer hold is lost; unlock it before you take a new one;
+ *   RLOCK_ELOST: the hold that this owner already had is lost; unlock it before you take a new one;
  *   RLOCK_EDEADLOCK: a callback cannot wait; or (write lock) this owner reads already;
  *   RLOCK_EREACQUIRE: this owner holds it, and the lock is not reentrant;
  *   RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server refused. With wait 0, RLOCK_EREFUSED can also
  *     mean that the lock's slot is moving to another server of the cluster;
- *   RLOCK_ECANCELED: somebody fired the token. The call ends within RLOCK_LATE_MS of that. If a
- *     request on its way may still get the lock, the library gives it back, and rlock_detail()
+ *   RLOCK_ECANCELED: somebody fired the cancel token. The call ends within RLOCK_LATE_MS of that.
+ *     If a request on its way may still get the lock, the library gives it back, and rlock_detail()
  *     gives the latest time at which it becomes free;
  *   RLOCK_EINVAL: an argument is wrong, or this owner holds another kind of lock under the name;
  *   RLOCK_ENOQUORUM (RedLock), ENOTREPLICATED, ENOTSUP, ECLOSED, EFORKED, ENOMEM, ERESOURCE.
@@ -634,15 +640,15 @@ RLOCK_API int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take
  *   RLOCK_ENOTOWNER: the owner does not hold it; harmless;
  *   RLOCK_ELOST: the hold had already ended. The unlock of each level returns this code once. It
  *     does no I/O if the library knows the loss already;
- *   RLOCK_EINDOUBT: the server did not answer; or the library has to unlock later, because an
- *     earlier call of this owner takes longer than op_timeout_ms, or there is no memory or no file
- *     descriptor. rlock_detail() gives the time by which the lock is free;
+ *   RLOCK_EINDOUBT: the server did not answer; or the library has to unlock later, either because
+ *     an earlier call of this owner takes longer than op_timeout_ms, or because memory or file
+ *     descriptors ran out. rlock_detail() gives the time by which the lock is free;
  *   RLOCK_EPERM, EWRONGTYPE, EREFUSED, ECONN: the server has done nothing so far;
  *   RLOCK_ECLOSED, EFORKED, EINVAL, ENOTSUP.
  * After RLOCK_EINDOUBT, EPERM, EWRONGTYPE, EREFUSED or ECONN at the last level you may call unlock
  * again. If the library still repeats the release, that call waits for the result. It returns 0
- * (released), RLOCK_ELOST, or one of these five codes. If the library no longer repeats the
- * release, or the lock is a multi-lock or RedLock, it returns RLOCK_ENOTOWNER.
+ * (released), RLOCK_ELOST, or one of these five codes. The call returns RLOCK_ENOTOWNER if the
+ * library no longer repeats the release, or if the lock is a multi-lock or RedLock.
  */
 RLOCK_API int rlock_unlock(struct rlock_handle *lock);
 
@@ -652,10 +658,10 @@ RLOCK_API int rlock_unlock_as(struct rlock_handle *lock, uint64_t owner);
 /*
  * Releases the lock by force: reads the holder, and deletes the lock if that holder still has it.
  * The caller need not hold the lock: any thread of any process may call this. If a fair lock is
- * free, the call removes the dead waiters from its queue (rlock_info.dead_waiters). A hold of this
- * process is lost (RLOCK_LOST_FORCED). Another process learns of its loss at its next renewal, or
- * from the next answer that names another holder. For a read/write lock the call releases only the
- * handle's side.
+ * free, the call removes the dead waiters from its queue (rlock_info.dead_waiters). If the released
+ * hold belonged to this process, it is lost (RLOCK_LOST_FORCED). Another process learns of its loss
+ * at its next renewal, or from the next answer that names another holder. For a read/write lock the
+ * call releases only the handle's side, and with the write side the writer's own reads.
  * I/O: two round trips, each within op_timeout_ms. ret_was_locked: may be NULL.
  * Returns 0 (free now), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT (no answer),
  * RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ENOTSUP, ECLOSED, EFORKED, EINVAL, ENOMEM.
@@ -740,9 +746,9 @@ struct rlock_member {
 typedef void rlock_member_fn(const struct rlock_member *member, void *payload);
 
 /*
- * Calls fn with the result for each member of a multi-lock or RedLock in the latest call that ended
- * on this handle. If threads share a handle, each sees the results of the others' calls. Local, no
- * I/O. Returns RLOCK_EINVAL, RLOCK_EFORKED.
+ * Calls fn once for each member of a multi-lock or RedLock, with the member's result in the call on
+ * this handle that ended last. If threads share a handle, each sees the results of the others'
+ * calls. Local, no I/O. Returns RLOCK_EINVAL, RLOCK_EFORKED.
  */
 RLOCK_API int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn, void *payload);
 
@@ -755,13 +761,14 @@ RLOCK_API int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn
 struct rlock_op;
 
 /*
- * Receives the finished operation of each async call that returned 0, once. The library never runs
- * this callback inside that async call, but another thread may run it before that call returns.
+ * The library runs this callback once for each async call that returned 0, when its operation has
+ * ended. The library never runs this callback inside that async call, but another thread may run it
+ * before that call returns.
  * op: borrowed, valid during the callback. The callback may call every function that does not wait,
  * and begin any async call. A function that waits returns RLOCK_EDEADLOCK there.
  * Threads: runs on the dispatcher thread of the lock's client; with RLOCK_LOOP_USER, inside
- * rlock_client_dispatch(). For a multi-lock or RedLock that is the client of one member, always the
- * same one. The library holds none of its mutexes meanwhile.
+ * rlock_client_dispatch(). For a multi-lock or RedLock this is the client of one member, always of
+ * the same member. The library holds none of its mutexes meanwhile.
  */
 typedef void rlock_done_fn(struct rlock_op *op, void *payload);
 
@@ -776,8 +783,8 @@ typedef void rlock_done_fn(struct rlock_op *op, void *payload);
  * one owner on one lock run one after the other.
  * ret_op: receives a reference, which the caller must drop with rlock_op_unref(). Pass NULL if you
  * want no reference.
- * Returns 0, or one of these codes, and then never calls done: RLOCK_EINVAL, ECLOSED, EFORKED,
- * ENOMEM, ERESOURCE. After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
+ * Returns 0, or RLOCK_EINVAL, ECLOSED, EFORKED, ENOMEM, ERESOURCE. After one of these codes, done
+ * never runs. After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
  */
 
 /* Takes the lock: the async form of rlock_lock_with(). */
@@ -807,29 +814,29 @@ RLOCK_API int rlock_op_code(const struct rlock_op *op);
  * is under way. Borrowed: valid as long as the reference. */
 RLOCK_API const char *rlock_op_detail(const struct rlock_op *op);
 
-/* Writes the grant. Returns RLOCK_EINVAL unless the operation is an rlock_lock_async() that ended
- * with 0 and the grant's size is set. valid_ms counts from the grant on. */
+/* Writes the grant of an rlock_lock_async() that ended with 0. Returns RLOCK_EINVAL for any other
+ * operation, or if the grant's size is not set. valid_ms counts from the grant on. */
 RLOCK_API int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant);
 
-/* Writes the server's answer. Returns RLOCK_EINVAL unless the operation is an rlock_inspect_async()
- * that ended with 0 and the info's size is set. */
+/* Writes the server's answer to an rlock_inspect_async() that ended with 0. Returns RLOCK_EINVAL
+ * for any other operation, or if the info's size is not set. */
 RLOCK_API int rlock_op_info(const struct rlock_op *op, struct rlock_info *ret_info);
 
 /* Returns whether an rlock_force_unlock_async() that ended with 0 found the lock taken. */
 RLOCK_API bool rlock_op_was_locked(const struct rlock_op *op);
 
 /*
- * Asks an operation that takes a lock to end within RLOCK_LATE_MS. It may still complete normally,
- * or with RLOCK_ECANCELED (see rlock_lock_with()). Check its code, because it may have the lock.
- * Other operations go on. op may be NULL or complete.
+ * Asks the operation of an rlock_lock_async() to end within RLOCK_LATE_MS. It may still complete
+ * normally, or with RLOCK_ECANCELED (see rlock_lock_with()). Check its code, because it may have
+ * the lock. The call has no effect on operations of other functions. op may be NULL or complete.
  */
 RLOCK_API void rlock_op_cancel(struct rlock_op *op);
 
 /* Adds a reference. Returns op. */
 RLOCK_API struct rlock_op *rlock_op_ref(struct rlock_op *op);
 
-/* Drops a reference, which may be the last one while the operation goes on. Returns NULL.
- * The argument may be NULL. */
+/* Drops a reference. You may drop the last one while the operation is under way: it goes on.
+ * Returns NULL. The argument may be NULL. */
 RLOCK_API struct rlock_op *rlock_op_unref(struct rlock_op *op);
 
 /*
@@ -908,8 +915,8 @@ RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_f
  *         return guard.code;
  *     }
  *
- * The end of the scope drops the code of the unlock. If you need that code, unlock with
- * rlock_guard_end().
+ * The code that the unlock at the end of the scope returns is ignored. If you need that code,
+ * unlock with rlock_guard_end().
  * Threads: the thread that took it must end it, unless the take named an owner.
  */
 struct rlock_guard {
