@@ -107,6 +107,18 @@ static void assert_sent_away(struct scene *s)
     scene_close(s);
 }
 
+TEST(who_announces_on_both_sorts_of_channels_subscribes_to_both)
+{
+    struct scene *s = scene_open();
+    const struct rlock__buf *out = &s->alone.server.sub.out;
+
+    assert_true(rlock__bytes_have(rlock__bytes(out->data, out->len), "$9\r\nSUBSCRIBE"));
+    assert_true(rlock__bytes_have(rlock__bytes(out->data, out->len), "$10\r\nSSUBSCRIBE"));
+    says(s, "sunsubscribe", OLD);
+    says(s, "unsubscribe", OLD);
+    assert_sent_away(s);
+}
+
 TEST(a_subscription_that_ends_unasked_before_the_plain_one_is_left_answers_nothing)
 {
     struct scene *s = scene_open();

@@ -4,6 +4,7 @@
  * would count replicas that have nothing of it. And what is written for it may come too late:
  * behind ASKING, where the key was until its move was called off.
  */
+#include "lock/plain.h"
 #include "lock/server/route.h"
 #include "support/alone.h"
 #include "support/test.h"
@@ -164,6 +165,35 @@ TEST(a_waiter_asks_again_within_five_seconds_however_long_the_lease_is)
     scene_close(s);
 }
 
+/* As a fair lock: the waiter is to look after its place. */
+static struct rlock__answer wants_a_look(const struct rlock__spec *spec,
+                                         const struct rlock__reply *reply)
+{
+    struct rlock__answer answer = rlock__plain_read_acquire(spec, reply);
+
+    answer.recheck_ms = 250;
+    return answer;
+}
+
+TEST(a_waiter_asks_again_when_its_kind_wants_that_however_long_the_lease_is)
+{
+    const int64_t latest = NOW + 300 * RLOCK__MS;
+    struct rlock_ops ops = rlock__reentrant_ops;
+    struct scene *s = scene_open();
+
+    ops.read_acquire = wants_a_look;
+    (void)rlock__spec_unref(s->call.spec);
+    s->call.spec = rlock__spec_new(&s->core, &ops, rlock__bytes_of("a"), NULL);
+    wait_for_the_lock(s, RLOCK__SECOND * 60);
+    is_busy(&s->server.links[0], 20000);
+    assert_int_not_equal(s->call.step, RLOCK__ASKING);
+    while (s->call.step != RLOCK__ASKING && rlock__core_next(&s->core) <= latest) {
+        rlock__core_tick(&s->core, rlock__core_next(&s->core));
+    }
+    assert_int_equal(s->call.step, RLOCK__ASKING);
+    scene_close(s);
+}
+
 /* The end of the event finds that no WAIT can tell of the grant, and the call, whose grant does not
  * count, leaves its channel then. */
 TEST(a_channel_that_is_left_at_the_end_of_an_event_is_given_up_in_that_event)
@@ -193,6 +223,32 @@ static void lock(struct scene *s)
     assert_int_equal(s->call.step, RLOCK__COMPLETE);
     (void)rlock__claim_unref(s->call.claim);
     s->core.done = NULL;
+}
+
+/* It asks for a whole lease, but nobody says that the replica has that. */
+TEST(the_release_of_a_level_extends_no_validity)
+{
+    const int64_t later = NOW + 10 * RLOCK__SECOND;
+    const struct rlock__value done[] = {{.type = RLOCK__REPLY_INT, .num = 1},
+                                        {.type = RLOCK__REPLY_INT, .num = 0}};
+    struct scene *s = scene_open();
+    struct rlock__call first = s->call, leave = s->call;
+    struct rlock__link *link = &s->server.links[0];
+    int64_t until;
+
+    lock(s);
+    s->call = first;
+    lock(s); /* a level more */
+    until = atomic_load(&s->core.holds->claim->valid_until);
+    leave.kind = RLOCK__RELEASE;
+    rlock__core_begin(&s->core, &leave, later);
+    alone_carry(&link->pipeline);
+    rlock__core_reply(link, link->pipeline.gen,
+                      &(struct rlock__reply){.v = done, .n = 2, .is_array = true}, later);
+    assert_int_equal(leave.step, RLOCK__COMPLETE);
+    assert_int_equal(leave.code, 0);
+    assert_int_equal(atomic_load(&s->core.holds->claim->valid_until), until);
+    scene_close(s);
 }
 
 /* A level is granted behind ASKING, and what is to be acknowledged finds nothing there: the key is
