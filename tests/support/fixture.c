@@ -165,7 +165,9 @@ void fixture_close(struct fixture *f)
     clients_close(f);
     if (f->kind != NULL) {
         forget_tokens(f);
-        assert_int_equal(test_fds_open(), f->fds_run);
+        /* a proxy closes its side a moment later */
+        assert_true(test_fds_open() == f->fds_run ||
+                    (f->proxy != NULL && TEST_EVENTUALLY(test_fds_open() == f->fds_run, 2000)));
     }
     for (size_t i = 0; i < f->n; i++) {
         assert_true(TEST_EVENTUALLY(test_server_clients(f->servers[i]) == 0, 2000));

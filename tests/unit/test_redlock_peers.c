@@ -179,3 +179,17 @@ TEST(all_are_asked_at_once_if_the_first_one_does_not_come)
     assert_int_equal(asked(s), 7);
     scene_close(s);
 }
+
+/* ---- Doubt ---- */
+
+/* The latest round says "busy", which tells nothing of what the one before it has left. */
+TEST(a_member_is_in_doubt_while_an_earlier_round_may_have_left_something)
+{
+    struct rlock__member member = {.code = RLOCK_EBUSY};
+    struct rlock__doubt *held = rlock__doubt_open(&member.call.doubt, NOW);
+
+    assert_true(rlock__member_is_in_doubt(&member));
+    (void)rlock__doubt_close(held);
+    assert_false(rlock__member_is_in_doubt(&member));
+    member.call.doubt = rlock__doubt_close(member.call.doubt);
+}
