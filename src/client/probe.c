@@ -39,7 +39,7 @@ static int ask_script(struct rlock__diagnosis *d, struct rlock__cmd *cmd, const 
     return code;
 }
 
-/* Of a hold that is not there: that costs the same rights, and does nothing. */
+/* Renews a hold that is not there: the server checks the same rights, and changes nothing. */
 static int try_renew(struct rlock__diagnosis *d, const struct rlock_handle *lock)
 {
     const struct rlock__args ask = {
@@ -72,7 +72,8 @@ static int try_release(struct rlock_handle *lock)
     return code == 0 ? rlock_unlock(lock) : code;
 }
 
-/* Of a hold that is none of this client's, or its user would be told of a loss. */
+/* The asker takes the lock that is opened by force. If this client had the hold, on_lost would
+ * report its loss. */
 static int try_force(struct rlock__diagnosis *d, struct rlock_handle *lock)
 {
     struct rlock__args ask = {.count = 1, .lease_ms = 10000};
@@ -137,7 +138,7 @@ static void forget_token(struct rlock__diagnosis *d, const struct rlock_handle *
     rlock__buf_fini(&key);
 }
 
-/* What a step that failed has left. */
+/* Unlocks what a failed step has left. */
 static void give_back(struct rlock_handle *lock)
 {
     for (int level = 0; level < 2 && rlock_unlock(lock) != RLOCK_ENOTOWNER; level++) {

@@ -85,8 +85,8 @@ struct rlock__node {
     int64_t silent_until;    /* the service thread's: it did not answer what the router asked */
     struct rlock__uri uri;   /* where it says it is; the login is the client's */
     struct rlock__uri place; /* where it is reached */
-    struct rlock__conn_opts conn_opts; /* stay as they are: every thread copies them */
-    atomic_bool names_plain; /* who named it names plain ports; the service thread learns it */
+    struct rlock__conn_opts conn_opts; /* constant once the node is made: any thread copies them */
+    atomic_bool names_plain; /* its cluster names plain ports; the service thread sets it */
     char address[300];       /* for texts */
 };
 

@@ -49,8 +49,8 @@ struct rlock__conn_opts {
     int64_t connect_timeout_us;   /* of the whole handshake */
     bool want_info;               /* ask for the server's run id and uptime in the handshake */
     bool want_role;               /* a replica is refused */
-    /* For TLS: who named this place names plain ports, to whoever asks. It may become known late,
-       in another thread. NULL: it does not */
+    /* For TLS: whether the cluster that named this place names plain ports to every client. Another
+       thread may set it later. NULL: no cluster named it */
     const atomic_bool *names_plain;
 };
 

@@ -16,7 +16,7 @@
 
 enum { CODES = 24 };
 
-/* In whose comment the header lists the codes, or behind which words. */
+/* What stands in the header behind the comment that lists the codes. */
 static const char *const lists[FUNCTIONS] = {
     [OPEN] = "int rlock_client_open(",
     [NEW] = "int rlock_reentrant_new(",
@@ -94,6 +94,18 @@ static unsigned listed(const char *header, const char *declaration)
 
 static _Atomic(const char *) (*seen)[CODES]; /* in which scene first; of children too */
 static const char *scene;
+
+bool was_seen(enum function function, int code)
+{
+    return seen[function][-code] != NULL;
+}
+
+void open_codes(void)
+{
+    seen = mmap(NULL, sizeof(*seen) * FUNCTIONS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                -1, 0);
+    TEST_CHECK(seen != MAP_FAILED);
+}
 
 void begin_scene(const struct fixture *f, const char *name)
 {
@@ -292,16 +304,4 @@ void call_group(const struct group *group)
     call_all(&(struct stage){.lock = group->multi});
     call_all(&(struct stage){.lock = group->redlock});
     (void)record(MEMBERS, rlock_members(group->multi, pass_member, NULL));
-}
-
-bool was_seen(enum function function, int code)
-{
-    return seen[function][-code] != NULL;
-}
-
-void open_codes(void)
-{
-    seen = mmap(NULL, sizeof(*seen) * FUNCTIONS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                -1, 0);
-    TEST_CHECK(seen != MAP_FAILED);
 }

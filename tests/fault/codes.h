@@ -47,7 +47,7 @@ struct stage {
 
 /* Short timeouts, for a server that does not answer. */
 struct rlock_client_opts opts_of(const char *url);
-/* Each counts what it is told. */
+/* These functions record each code that they get. */
 struct rlock_client *open_client(const struct rlock_client_opts *opts);
 struct rlock_handle *new_lock(struct rlock_client *client);
 void open_stage(struct stage *stage, struct fixture *f, struct rlock_client_opts opts);

@@ -302,12 +302,12 @@ static void play_groups(struct fixture *f)
     (void)record(REDLOCK_NEW, rlock_redlock_new(&group.multi, 1, NULL, &nobody));
     two[0] = two[1] = group.members[0];
     (void)record(MULTI_NEW, rlock_multi_new(two, 2, NULL, &nobody));
-    begin_scene(NULL, "groups whose servers are out of reach");
+    begin_scene(NULL, "groups with servers out of reach");
     fixture_reach_only(f, 1);
     call_group(&group);
     fixture_reach_only(f, 7);
     close_group(&group);
-    begin_scene(NULL, "groups whose clients are closed");
+    begin_scene(NULL, "groups with closed clients");
     call_group(&group);
     (void)record(MULTI_NEW, rlock_multi_new(group.members, 2, NULL, &nobody));
     (void)record(REDLOCK_NEW, rlock_redlock_new(group.members, 2, NULL, &nobody));

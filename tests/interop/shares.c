@@ -20,7 +20,7 @@ enum {
     WARM_MS = 500, /* until a JVM has compiled what matters */
     RUN_MS = 4000,
     BRIEF_MS = 2500,    /* of a run among others */
-    STEADY_MS = 6000,   /* of a kind whose turns change over seconds */
+    STEADY_MS = 6000,   /* of spin locks: their turns change over seconds */
     LEAST_PERCENT = 60, /* of an equal share: of two, neither has less than 30 % */
     TRIES = 25,
     TRY_MS = 1000,

@@ -149,6 +149,16 @@ static void wait_for_the_lock(struct scene *s, int64_t wait_us)
     rlock__buf_clear(&s->server.sub.out);
 }
 
+/* The call sleeps now, and asks the server again by then. */
+static void assert_asks_by(struct scene *s, int64_t latest)
+{
+    assert_int_not_equal(s->call.step, RLOCK__ASKING);
+    while (s->call.step != RLOCK__ASKING && rlock__core_next(&s->core) <= latest) {
+        rlock__core_tick(&s->core, rlock__core_next(&s->core));
+    }
+    assert_int_equal(s->call.step, RLOCK__ASKING);
+}
+
 /* The message of the release is lost. */
 TEST(a_waiter_asks_again_within_five_seconds_however_long_the_lease_is)
 {
@@ -157,11 +167,7 @@ TEST(a_waiter_asks_again_within_five_seconds_however_long_the_lease_is)
 
     wait_for_the_lock(s, RLOCK__SECOND * 60);
     is_busy(&s->server.links[0], 20000);
-    assert_int_not_equal(s->call.step, RLOCK__ASKING);
-    while (s->call.step != RLOCK__ASKING && rlock__core_next(&s->core) <= latest) {
-        rlock__core_tick(&s->core, rlock__core_next(&s->core));
-    }
-    assert_int_equal(s->call.step, RLOCK__ASKING);
+    assert_asks_by(s, latest);
     scene_close(s);
 }
 
@@ -186,11 +192,7 @@ TEST(a_waiter_asks_again_when_its_kind_wants_that_however_long_the_lease_is)
     s->call.spec = rlock__spec_new(&s->core, &ops, rlock__bytes_of("a"), NULL);
     wait_for_the_lock(s, RLOCK__SECOND * 60);
     is_busy(&s->server.links[0], 20000);
-    assert_int_not_equal(s->call.step, RLOCK__ASKING);
-    while (s->call.step != RLOCK__ASKING && rlock__core_next(&s->core) <= latest) {
-        rlock__core_tick(&s->core, rlock__core_next(&s->core));
-    }
-    assert_int_equal(s->call.step, RLOCK__ASKING);
+    assert_asks_by(s, latest);
     scene_close(s);
 }
 

@@ -13,7 +13,7 @@
 #define PAUSE_MORE_US (3 * RLOCK__MS) /* and so much more, at random */
 #define TURNS 8                       /* releases before a pause for those who hear nothing */
 #define PEERS_US RLOCK__SECOND        /* another library that held the lock may come again */
-#define OWED_US (64 * RLOCK__MS)      /* of what is owed, no more counts */
+#define OWED_US (64 * RLOCK__MS)      /* the most that is owed */
 #define YIELDS 5                      /* pauses for one that polls and does not come */
 #define YIELD_US (2 * RLOCK__MS)      /* half of the first; each is twice as long as the last one */
 #define YIELD_MORE_US RLOCK__MS       /* and so much more, at random */
@@ -30,7 +30,7 @@ struct rlock__queue {
     int64_t peers_until;       /* nothing is passed on before: another library comes as well */
     int64_t peers_at;          /* when the server last named a holder of that library */
     int64_t peers_lease_until; /* the end of the lease that it had then */
-    int64_t peers_lease_us;    /* the longest rest of a lease of its that was seen */
+    int64_t peers_lease_us;    /* the most that was seen to remain of its lease */
     int64_t owed_us;           /* how much longer than this client it has had the lock */
     unsigned yields;           /* pauses for it since then */
     int64_t left_at;           /* the latest release of this client */
@@ -54,7 +54,7 @@ static struct rlock__queue *queue_find(struct rlock__core *core, const struct rl
     return NULL;
 }
 
-/* Whether the server may know nothing of others who want the lock: they poll. */
+/* Whether those who want this lock poll, so that the server does not know them. */
 static bool is_polled(const struct rlock__queue *queue)
 {
     return queue->spec->ops->pause != NULL && !queue->core->closed;
@@ -165,8 +165,9 @@ struct rlock__call *rlock__queue_heir(const struct rlock__hold *hold, int64_t no
 }
 
 /*
- * Since when another library has had the lock, without what counts already. If its latest hold is
- * not the first since our release, nobody knows when the first began: we count from the middle.
+ * Since when another library has had the lock, without the time that is counted already. Its latest
+ * hold may not be its first one since our release, and nobody knows when the first one began. So
+ * we count from the middle between our release and the begin of the latest hold.
  */
 static int64_t peers_since(const struct rlock__queue *queue, int64_t lease_until)
 {

@@ -14,9 +14,9 @@
  *   - A Redisson has the lock once in each turn. So while one was seen to hold it of late no hold
  *     is passed on (lock/call/pass.h), and our turns are as short as its own.
  *   - A Redisson that polls (a spin lock) hears nothing, and nobody hears of it. The busy answers
- *     show how long it has the lock, which the queue owes to its own calls. When they have had the
- *     lock for as long, the queue pauses until that Redisson has the lock again, up to five times,
- *     for 155 ms together on average. A poller of Redisson's looks about every 130 ms.
+ *     show how long it has the lock. The queue owes the same time to its own calls. When they have
+ *     had it, the queue pauses until that Redisson has the lock again, up to five times, for 155 ms
+ *     together on average. A poller of Redisson's looks about every 130 ms.
  *   - Before a Redisson is seen, only the pause after every eighth release lets it in. So the queue
  *     of a spin lock counts on for a second when nobody waits here.
  */
