@@ -1,9 +1,9 @@
 # Has ${VALGRIND} count the instructions of the pairs that ${PAIRS} does, and fails above ${CEILING} for one.
-# They depend on the compiler, and not on how busy the machine is. The checks of a build with assertions do not count.
+# They depend on the compiler, and not on how busy the machine is.
 # Whoever lowers them lowers the ceiling.
 # With ${MANY}: a pair of "${PAIRS} ${MANY} <pairs>" takes at most ${PERCENT} of what a pair of "${PAIRS} 1 <pairs>" does.
 function(count_instructions ret_total ret_n)
-    execute_process(COMMAND ${VALGRIND} --tool=callgrind "--toggle-collect=pairs*" --toggle-collect=rlock__core_check
+    execute_process(COMMAND ${VALGRIND} --tool=callgrind "--toggle-collect=pairs*"
         --callgrind-out-file=${OUT} ${PAIRS} ${ARGN}
         OUTPUT_VARIABLE said ERROR_VARIABLE log RESULT_VARIABLE status)
     if(NOT status EQUAL 0 OR NOT said MATCHES "pairs: ([0-9]+)")
@@ -17,7 +17,7 @@ function(count_instructions ret_total ret_n)
     set(${ret_total} ${CMAKE_MATCH_1} PARENT_SCOPE)
 endfunction()
 
-# Without those of the beginning, whose checks callgrind's toggles count: the difference of two runs.
+# The difference of two runs, without the instructions of the beginning.
 function(count_pair ret_each servers)
     count_instructions(few n_few ${servers} 500)
     count_instructions(many n_many ${servers} 1500)

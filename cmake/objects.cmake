@@ -9,7 +9,8 @@ function(rlock_object_library name)
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden
         INTERPROCEDURAL_OPTIMIZATION OFF)
     target_compile_options(${name} PRIVATE -fno-lto)
-    target_include_directories(${name} PUBLIC src include ${RLOCK_BUILD_INCLUDE} ${RLOCK_BUILD_GENERATED})
+    target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
+        ${RLOCK_BUILD_INCLUDE} ${RLOCK_BUILD_GENERATED})
 endfunction()
 
 rlock_object_library(rlock_objects ${RLOCK_SOURCES} ${RLOCK_GENERATED})

@@ -59,6 +59,7 @@ set(RLOCK_SOURCES
     src/drive/turn_owe.c
     src/drive/turn_wait.c
     src/drive/twins.c
+    src/drive/wait.c
     src/drive/wake.c
     src/drive/wanted.c
     src/drive/watch.c

@@ -264,7 +264,7 @@ RLOCK__ALONE static struct rlock_client *alloc(void)
     }
     client->wake_fd = client->leader_fd = client->links_fd = client->cancel_fd = -1;
     rlock__bells_init(&client->bells);
-    client->tick_at = RLOCK__NEVER;
+    rlock__watch_init(&client->watch);
     client->n_links = 1;
     atomic_init(&client->refs, 1);
     client->uri = RLOCK__URI_NULL;

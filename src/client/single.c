@@ -55,7 +55,7 @@ static int begin(const struct rlock_handle *lock, struct rlock__op *op,
     op->call.spec = lock->spec;
     op->call.texts = op->texts;
     if (op->finish == NULL) {
-        return rlock__begin(lock->client, &op->call, &op->parker, cancel);
+        return rlock__begin(lock->client, &op->call, &op->waiter, cancel);
     }
     op->call.says = true;
     op->call.finish = finish;
@@ -94,7 +94,7 @@ static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owne
 
 static void await(const struct rlock_handle *lock, struct rlock__op *op)
 {
-    rlock__wait(lock->client, &op->parker);
+    rlock__wait(lock->client, &op->waiter);
     conclude(op);
     if (op->call.kind == RLOCK__RELEASE) {
         rlock__thread_forget(op->call.spec);

@@ -69,7 +69,8 @@ RLOCK__ALONE static enum rlock__redirect redirect(struct rlock__core *core,
     }
     node = find(rlock__node_of(link->server), to.host, to.port);
     if (node != NULL) {
-        client->service_looks |= !atomic_exchange(&node->is_used, true); /* it makes the link */
+        client->watch.service_replans |=
+            !atomic_exchange(&node->is_used, true); /* it makes the link */
         *ret_server = &node->server;
     }
     if (to.ask) {

@@ -46,7 +46,7 @@ RLOCK__REQUIRES(send) static bool set_stuck(struct rlock__io *io, bool stuck)
 void rlock__link_is_up(struct rlock__io *io)
 {
     arm(io, EPOLL_CTL_ADD);
-    rlock__look_again(io->node->client); /* there is a new socket to poll */
+    rlock__replan(io->node->client); /* there is a new socket to poll */
 }
 
 void rlock__link_broke(struct rlock__io *io, int code, const char *text)
@@ -70,7 +70,7 @@ void rlock__link_broke(struct rlock__io *io, int code, const char *text)
                           rlock__now_us());
     rlock__leave_with_link(client);
     rlock__conn_close(io->conn);
-    rlock__look_again(client);
+    rlock__replan(client);
 }
 
 /* Notes what went out. */
@@ -175,7 +175,7 @@ RLOCK__REQUIRES(send) static void send_all(struct rlock__io *io, enum rlock__tak
         }
         if (io->sent < io->out.len) {
             if (!was_stuck) { /* they poll, perhaps, for reading alone */
-                rlock__look_again(io->node->client);
+                rlock__replan(io->node->client);
             }
             return;
         }
@@ -245,7 +245,7 @@ RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
         rlock__drive(client);
         return;
     }
-    rlock__settle(client);
+    rlock__distribute(client);
     for (io = rlock__wanted_take(client); io != NULL; io = next) {
         next = rlock__wanted_next(io);
         io->taken = take_within(io);
@@ -263,17 +263,17 @@ RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
  * one write takes all. The server is not kept waiting for all of them. */
 RLOCK__REQUIRES(core) static bool is_left(struct rlock_client *client)
 {
-    if (!atomic_load(&client->corked) || rlock__is_unwatched(client)) {
+    if (!atomic_load(&client->corked) || rlock__watch_is_left(&client->watch)) {
         return false;
     }
-    rlock__settle(client);
+    rlock__distribute(client);
     return rlock__wanted_bytes(client) < LEFT_MOST;
 }
 
 void rlock__leave_and_wait(struct rlock_client *client)
 {
     if (is_left(client)) {
-        client->left = true;
+        client->watch.has_left = true;
         rlock__leave(client);
     } else {
         rlock__leave_and_drive(client);
@@ -284,7 +284,7 @@ void rlock__leave_and_wait(struct rlock_client *client)
 
 /* Hands every whole reply to the core; the leader whose own call is complete by that hands the
  * watch on. Returns 0, or why the stream is broken. */
-RLOCK__REQUIRES(send) static int deliver(struct rlock__io *io, struct rlock__parker *leader)
+RLOCK__REQUIRES(send) static int deliver(struct rlock__io *io, struct rlock__waiter *leader)
 {
     struct rlock_client *client = io->node->client;
     struct rlock__link *link = io->link;
@@ -296,7 +296,7 @@ RLOCK__REQUIRES(send) static int deliver(struct rlock__io *io, struct rlock__par
     rlock__enter(client);
     client->read_at = rlock__now_us(); /* of all that was read: reading a clock takes time too */
     if (leader != NULL && leader->keeps) {
-        rlock__watch_moved(client);
+        rlock__watch_moved(&client->watch);
     }
     note_written(io);
     while ((got = rlock__conn_next(io->conn, &reply)) > 0) {
@@ -307,18 +307,18 @@ RLOCK__REQUIRES(send) static int deliver(struct rlock__io *io, struct rlock__par
                                !rlock__conn_is_drained(io->conn))) {
         rlock__core_garbled(link, io->gen, client->read_at);
     }
-    rlock__settle(client);
+    rlock__distribute(client);
     if (leader != NULL && leader->keeps && atomic_load(&leader->signal) == RLOCK__PARK_DONE) {
-        rlock__watch_end(client, leader);
+        rlock__watch_end(&client->watch, leader);
     }
     many = n >= MANY || (n > 0 && client->corks_always);
-    atomic_store(&client->corked, many && client->leader != NULL && client->leader_until == 0);
+    atomic_store(&client->corked, many && client->watch.state == RLOCK__WATCH_AWAKE);
     rlock__leave_with_link(client);
     return got;
 }
 
 /* The same of some of what is there on a link. Returns whether there was something. */
-RLOCK__REQUIRES(send) static bool read_some(struct rlock__io *io, struct rlock__parker *leader)
+RLOCK__REQUIRES(send) static bool read_some(struct rlock__io *io, struct rlock__waiter *leader)
 {
     int n = io->gen != 0 ? rlock__conn_read(io->conn) : 0;
     bool any = n > 0;
@@ -332,7 +332,7 @@ RLOCK__REQUIRES(send) static bool read_some(struct rlock__io *io, struct rlock__
     return any;
 }
 
-int64_t rlock__drive_read(struct rlock_client *client, struct rlock__parker *leader)
+int64_t rlock__drive_read(struct rlock_client *client, struct rlock__waiter *leader)
 {
     struct epoll_event events[16] = {
         {.data.ptr = client->nodes->ios}}; /* where it is the only one */

@@ -42,7 +42,7 @@ void rlock__router_want(struct rlock__router *router)
 {
     if (router != NULL) {
         router->is_wanted = true;
-        router->client->service_looks = true;
+        router->client->watch.service_replans = true;
     }
 }
 

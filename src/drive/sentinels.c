@@ -28,7 +28,7 @@ static void use(struct rlock__sentinels *all, struct rlock__node *node, bool low
     struct rlock_client *client = all->router.client;
     struct rlock__node *before = all->primary;
 
-    client->service_looks |= !atomic_exchange(&node->is_used, true);
+    client->watch.service_replans |= !atomic_exchange(&node->is_used, true);
     if (node == before) {
         return;
     }
@@ -42,7 +42,7 @@ static void use(struct rlock__sentinels *all, struct rlock__node *node, bool low
             rlock__core_replaced(&before->server, now);
         }
     }
-    client->service_looks = true;
+    client->watch.service_replans = true;
     rlock__core_rerouted(&client->core, now);
 }
 
@@ -79,7 +79,7 @@ static void withhold(struct rlock__sentinels *all)
     rlock__enter(client);
     primary = all->primary;
     if (primary != NULL) { /* else there was no memory for its node */
-        client->service_looks |= atomic_exchange(&primary->is_used, !suspends) == suspends;
+        client->watch.service_replans |= atomic_exchange(&primary->is_used, !suspends) == suspends;
     }
     if (primary != NULL && suspends) {
         rlock__router_withhold(primary, rlock__now_us());

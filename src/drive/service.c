@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The service thread. While a caller keeps watch it ticks: it reads what came and does what is due,
- * if that was left undone, and wakes again whom somebody began to wake. A caller that was found
- * standing still has its work done here until it moves. The tick costs the callers nothing: the
- * first of many calls wakes this thread, and a tick after the last it goes to sleep for good.
+ * The service thread. While there is a leader the thread ticks: it reads replies, fires timers and
+ * repeats wake-ups that the leader left undone (drive/watch.h). It does the work of a stalled
+ * leader until that moves. Ticks cost the callers nothing: the first of many calls wakes this
+ * thread, and one tick after the last call it stops to tick.
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,9 +15,9 @@
 #include "drive/router.h"
 #include "lock/call/late.h"
 
-#define TICK_US (50 * RLOCK__MS) /* how long a caller may stand still and keep others waiting */
+#define TICK_US (50 * RLOCK__MS) /* the longest time for which a stalled leader delays others */
 #define IDLE_LINK_US                                                                               \
-    RLOCK__SECOND /* what comes on a link that nobody used for so long is looked at */
+    RLOCK__SECOND /* a link that was idle for so long is read even if no reply is due */
 
 /* ---- Cancellations ---- */
 
@@ -39,34 +39,37 @@ static void serve_cancels(struct rlock_client *client)
 
 /* ---- The thread ---- */
 
-/* What is polled: these, then the router's connections, and those of each node. */
+/* The order in client.polled: these two, the router's connections, the connections of each node. */
 enum { WAKE, CANCEL, ROUTER = RLOCK__POLLED };
 enum { LINK, SUB = RLOCK__NODE_LINKS, N_EACH = RLOCK__POLLED_EACH };
 
-/* When to look after the caller that keeps watch, or did since the last tick. */
+/* Returns when the next tick is; RLOCK__NEVER if a tick has nothing to look at. */
 RLOCK__REQUIRES(core) static int64_t next_tick(struct rlock_client *client, int64_t now)
 {
-    if (client->leader == NULL && !client->leader_moved && client->woken == NULL) {
-        client->tick_at = RLOCK__NEVER;
-    } else if (client->tick_at == RLOCK__NEVER) {
-        client->tick_at = now + TICK_US;
+    struct rlock__watch *watch = &client->watch;
+
+    if (!rlock__watch_wants_ticks(watch)) {
+        watch->tick_at = RLOCK__NEVER;
+    } else if (watch->tick_at == RLOCK__NEVER) {
+        watch->tick_at = now + TICK_US;
     }
-    return client->tick_at;
+    return watch->tick_at;
 }
 
-bool rlock__io_is_late(const struct rlock__io *io)
+bool rlock__io_is_unawaited(const struct rlock__io *io)
 {
     const struct rlock_client *client = io->node->client;
 
-    return client->tick_at != RLOCK__NEVER && client->loop == NULL && !atomic_load(&io->stuck) &&
-           io->link->pipeline.out.len == 0 && rlock__link_is_late(io->link);
+    return client->watch.tick_at != RLOCK__NEVER && client->loop == NULL &&
+           !atomic_load(&io->stuck) && io->link->pipeline.out.len == 0 &&
+           rlock__link_is_late(io->link);
 }
 
 /*
- * Whether to look for replies on the link, not for its end alone: while no caller does and some are
- * awaited, and where nobody has used the link for a while, since then nothing may come. A program's
- * loop always looks: to begin and to end it costs a dispatch. ret_until: no later than when that is
- * due.
+ * Whether to poll the link for replies, and not only for its end: if a reply is due and no leader
+ * reads it, and if the link has been idle for a while, because then no byte may arrive. A program's
+ * event loop always polls for replies: each change would cost a dispatch. Lowers ret_until to the
+ * time at which the answer changes.
  */
 RLOCK__REQUIRES(core)
 static bool reads_link(const struct rlock__io *io, bool watching, int64_t now, int64_t *ret_until)
@@ -85,12 +88,12 @@ static bool reads_link(const struct rlock__io *io, bool watching, int64_t now, i
     return false;
 }
 
-/* Until when to sleep for a link, and for what to poll it. */
+/* Returns until when to sleep for a link, and for which events to poll it. */
 RLOCK__REQUIRES(send)
 static int64_t plan_io(const struct rlock__io *io, struct pollfd *ret_fd)
 {
     *ret_fd = (struct pollfd){.fd = rlock__conn_fd(io->conn), .events = POLLRDHUP};
-    if (io->greeted_at != 0) { /* nothing is read before it is confirmed */
+    if (io->greeted_at != 0) { /* nothing is read before the link is confirmed */
         ret_fd->fd = -1;
     }
     if (io->gen != 0) {
@@ -100,7 +103,7 @@ static int64_t plan_io(const struct rlock__io *io, struct pollfd *ret_fd)
     return rlock__conn_deadline(io->conn);
 }
 
-/* The same for a node's connections. */
+/* Returns until when to sleep for a node's connections, and for which events to poll them. */
 static int64_t plan_conns(struct rlock__node *node, struct pollfd fds[static N_EACH])
 {
     struct rlock__sub *sub = &node->sub;
@@ -119,15 +122,15 @@ static int64_t plan_conns(struct rlock__node *node, struct pollfd fds[static N_E
     return until;
 }
 
-/* The same for the core's sake: whether with an eye on replies. */
+/* Returns until when to sleep for what the core plans with a link. Adds replies to its events. */
 RLOCK__REQUIRES(core)
 static int64_t plan_link(struct rlock__io *io, struct pollfd *fd, int64_t now)
 {
-    bool watching = rlock__is_unwatched(io->node->client) && !rlock__io_is_late(io);
+    bool watching = rlock__watch_is_left(&io->node->client->watch) && !rlock__io_is_unawaited(io);
     int64_t until = RLOCK__NEVER;
 
     if (rlock__node_uses(io)) {
-        int64_t due = io->is_confirmed ? 0 : RLOCK__NEVER; /* of a link that is greeted */
+        int64_t due = io->is_confirmed ? 0 : RLOCK__NEVER; /* during the handshake */
 
         until = io->greeted_at == 0 ? rlock__link_due(io->link) : due;
     }
@@ -149,19 +152,19 @@ static int64_t plan_node(struct rlock__node *node, struct pollfd fds[static N_EA
         until = rlock__min(until, plan_link(&node->ios[i], &fds[LINK + i], now));
     }
     if (node->sub.up && server->sub.out.len != 0) {
-        until = 0; /* it came while this thread was awake */
+        until = 0; /* this thread was awake when it became due */
     }
     return until;
 }
 
-/* Until when to sleep for the core's sake. */
+/* Returns until when to sleep for the core and its servers. */
 RLOCK__REQUIRES(core)
 static int64_t plan_core(struct rlock_client *client, struct pollfd *fds, int64_t now)
 {
     struct rlock__node *node;
     int64_t until = next_tick(client, now);
 
-    if (rlock__is_unwatched(client)) {
+    if (rlock__watch_is_left(&client->watch)) {
         until = rlock__min(until, rlock__core_next(&client->core));
     }
     RLOCK__EACH_NODE(client, node) {
@@ -169,9 +172,9 @@ static int64_t plan_core(struct rlock_client *client, struct pollfd *fds, int64_
         fds += N_EACH;
     }
     if (client->loop != NULL && rlock__is_to_dispatch(client)) {
-        until = 0; /* it came while this thread was awake */
+        until = 0; /* this thread was awake when it became due */
     }
-    return client->service_looks ? 0 : until;
+    return client->watch.service_replans ? 0 : until;
 }
 
 nfds_t rlock__service_plan(struct rlock_client *client, int64_t now, int64_t *ret_until)
@@ -193,33 +196,24 @@ nfds_t rlock__service_plan(struct rlock_client *client, int64_t now, int64_t *re
     until = rlock__min(until, plan_core(client, nodes, now));
     until = rlock__min(until, rlock__router_plan(client->router, &fds[ROUTER]));
     until = rlock__min(until, rlock__loop_armed_at(client->loop));
-    client->service_until = until;
+    client->watch.service_until = until;
     rlock__core_mutex_unlock(&client->mutex);
     *ret_until = until;
     return !stop || !rlock__begun_close(client) ? (nfds_t)(at - fds) : 0;
 }
 
-/* A leader that left something undone, and did not move, is not to be relied on until it does. */
-RLOCK__REQUIRES(core)
-static void look_after_leader(struct rlock_client *client, bool undone, int64_t now)
+/* Reads, and does what is due by now: at each tick, and while the work of a leader is left. */
+static void keep_watch(struct rlock_client *client, bool readable, int64_t now)
 {
-    client->leader_still = client->leader != NULL && !client->leader_moved && undone;
-    client->leader_moved = false;
-    client->untold = client->woken;
-    client->tick_at = now + TICK_US;
-}
-
-/* Reads, and does what is due by now: where no caller does, and at each tick. */
-static void watch(struct rlock_client *client, bool readable, int64_t now)
-{
-    bool ticks, due, left, came = false;
+    struct rlock__watch *watch = &client->watch;
+    bool ticks, due, has_left, came = false;
 
     rlock__enter(client);
-    client->service_until = 0; /* what this thread sees from here on need not be told to it */
-    client->service_looks = false;
-    ticks = now >= client->tick_at;
-    due = (ticks || rlock__is_unwatched(client)) && rlock__core_next(&client->core) <= now;
-    left = client->left;
+    watch->service_until = 0; /* awake: what changes from here on needs no wake-up */
+    watch->service_replans = false;
+    ticks = now >= watch->tick_at;
+    due = (ticks || rlock__watch_is_left(watch)) && rlock__core_next(&client->core) <= now;
+    has_left = watch->has_left;
     rlock__core_mutex_unlock(&client->mutex);
     if (ticks || due) {
         came = rlock__drive_read_all(client);
@@ -228,7 +222,7 @@ static void watch(struct rlock_client *client, bool readable, int64_t now)
     }
     rlock__enter(client);
     if (ticks) {
-        look_after_leader(client, came || due || left, now);
+        rlock__watch_tick(watch, came || due || has_left, now + TICK_US);
     }
     if (due) {
         rlock__core_tick(&client->core, now);
@@ -236,7 +230,7 @@ static void watch(struct rlock_client *client, bool readable, int64_t now)
     rlock__leave_and_drive(client);
 }
 
-/* Whether something is there on a link that is up. */
+/* Whether poll() reported an event on a link that is up. */
 static bool is_readable(struct rlock_client *client, const struct pollfd *fds)
 {
     struct rlock__node *node;
@@ -275,7 +269,7 @@ void rlock__service_react(struct rlock_client *client, int64_t now)
     if ((fds[WAKE].revents & POLLIN) != 0) {
         (void)!read(client->wake_fd, &pokes, sizeof(pokes));
     }
-    watch(client, is_readable(client, nodes), now);
+    keep_watch(client, is_readable(client, nodes), now);
     serve_nodes(client, nodes, now);
     if (fds[CANCEL].revents != 0) {
         serve_cancels(client);

@@ -34,7 +34,7 @@ void rlock__turn_carry_out(struct rlock__group_step *step, struct rlock__watched
         }
         client = rlock__client_of(core);
         rlock__enter(client);
-        if (watched != NULL && rlock__watch_begin(client, &watched->parker)) {
+        if (watched != NULL && rlock__lead_begin(client, &watched->waiter)) {
             watched->clients[watched->n++] = client;
         }
         now = rlock__now_us();

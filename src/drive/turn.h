@@ -20,7 +20,7 @@
 struct rlock__watched {
     size_t n;
     struct rlock_client *clients[RLOCK__MEMBERS_MAX];
-    struct rlock__parker parker;
+    struct rlock__waiter waiter;
 };
 
 /* What a member said in the latest call. */
@@ -100,7 +100,7 @@ struct rlock__op {
     union {
         struct { /* of a single lock */
             struct rlock__call call;
-            struct rlock__parker parker; /* of the thread that waits */
+            struct rlock__waiter waiter; /* of the thread that waits */
         };
         struct rlock__turn turn; /* of a lock made of locks */
     };

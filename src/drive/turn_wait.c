@@ -23,7 +23,7 @@ static void sleep_once(struct rlock__turn *turn, struct rlock__watched *watched,
     uint64_t rings;
 
     for (size_t i = 0; i < watched->n; i++) {
-        untils[i] = rlock__watch_plan(watched->clients[i], &fds[2 + 2 * i]);
+        untils[i] = rlock__lead_plan(watched->clients[i], &fds[2 + 2 * i]);
         until = rlock__min(until, untils[i]);
     }
     fds[0] = (struct pollfd){.fd = turn->fd, .events = POLLIN};
@@ -38,7 +38,7 @@ static void sleep_once(struct rlock__turn *turn, struct rlock__watched *watched,
     }
     wake_up(turn);
     for (size_t i = 0; i < watched->n; i++) {
-        rlock__watch_react(watched->clients[i], &fds[2 + 2 * i], untils[i], NULL);
+        rlock__lead_react(watched->clients[i], &fds[2 + 2 * i], untils[i], NULL);
     }
 }
 
@@ -56,7 +56,7 @@ void rlock__turn_wait(struct rlock__turn *turn)
         struct rlock_client *client = watched.clients[--watched.n];
 
         rlock__enter(client);
-        rlock__watch_end(client, &watched.parker);
+        rlock__watch_end(&client->watch, &watched.waiter);
         rlock__leave(client);
     }
     rlock__bell_give(rlock__home_of(turn->spec), turn->fd);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waking those who sleep: callers that are parked, the leader, the service thread, the dispatcher.
+ * Waking threads that sleep: parked callers, the leader, the service thread, the dispatcher.
  *
- * It is done without any mutex, and so by a thread that may stand still before it is. What is to be
- * done therefore stays written down until it has been: a sleeper alone says that it is awake, and
- * a caller stands in client.woken until it has seen its signal. Whoever leaves the core next, or
- * the service thread at its tick, wakes it once more.
+ * A thread wakes others after it dropped all mutexes, and can stall before it does. So the note of
+ * a wake-up stays until the sleeper itself has reported that it is awake, or that it has seen its
+ * signal (drive/watch.h). The next thread that leaves the core, or the service thread at its tick,
+ * wakes the sleeper again.
  */
 #include <errno.h>
 #include <utlist.h>
 
 #include "drive/wanted.h"
 
-/* What is to be done once the mutex is dropped. */
+/* The wake-ups that are due once the mutex is dropped. */
 struct wakes {
-    unsigned places[RLOCK__LOTS]; /* of callers */
+    unsigned bits[RLOCK__BUCKETS]; /* of callers */
     bool callers, leader, service, dispatcher;
 };
 
@@ -38,26 +38,6 @@ void rlock__enter(struct rlock_client *client)
 
 /* ---- Callers ---- */
 
-void rlock__signal(struct rlock_client *client, struct rlock__parker *parker,
-                   enum rlock__park signal)
-{
-    if (parker->parked) {
-        DL_DELETE(client->parked, parker);
-        parker->parked = false;
-        DL_APPEND(client->woken, parker);
-        client->untold = client->untold == NULL ? parker : client->untold;
-    }
-    atomic_store_explicit(&parker->signal, (int)signal, memory_order_release);
-}
-
-void rlock__seen(struct rlock_client *client, struct rlock__parker *parker)
-{
-    if (client->untold == parker) {
-        client->untold = parker->next;
-    }
-    DL_DELETE(client->woken, parker);
-}
-
 RLOCK__REQUIRES(core) static void signal_done(struct rlock_client *client)
 {
     struct rlock__call *call;
@@ -67,25 +47,21 @@ RLOCK__REQUIRES(core) static void signal_done(struct rlock_client *client)
         if (call->finish != NULL) {
             call->finish(call); /* which may begin another */
         } else {
-            rlock__signal(client, call->payload, RLOCK__PARK_DONE);
+            rlock__watch_signal(&client->watch, call->payload, RLOCK__PARK_DONE);
         }
     }
 }
 
-/* ---- Those who keep watch ---- */
+/* ---- Threads that sleep too long ---- */
 
-/* Whether the leader sleeps, and longer than it may. */
 RLOCK__REQUIRES(core) static bool leader_oversleeps(const struct rlock_client *client)
 {
-    const struct rlock__parker *leader = client->leader;
+    const struct rlock__watch *watch = &client->watch;
 
-    return leader != NULL && client->leader_until != 0 &&
-           (client->leader_looks || (client->leader_collects && client->woken == NULL) ||
-            rlock__core_next(&client->core) < client->leader_until ||
-            atomic_load(&leader->signal) == RLOCK__PARK_DONE);
+    return watch->until != 0 && rlock__watch_oversleeps(watch, rlock__core_next(&client->core));
 }
 
-/* Whether a link waits for a reply that the service thread does not poll for. */
+/* Whether a link awaits a reply that the service thread does not poll for. */
 RLOCK__REQUIRES(core) static bool replies_are_unread(const struct rlock_client *client)
 {
     const struct rlock__io *io;
@@ -93,35 +69,36 @@ RLOCK__REQUIRES(core) static bool replies_are_unread(const struct rlock_client *
 
     DL_FOREACH2(client->awaited, io, awaited_next)
     {
-        are = are || (!io->service_reads && !rlock__io_is_late(io));
+        are = are || (!io->service_reads && !rlock__io_is_unawaited(io));
     }
     return are;
 }
 
-/* Whether there is something to tell, or (closed) somebody waits until there is nothing to do. */
+/* True if callbacks are pending, or close() waits for the client to become idle. */
 RLOCK__REQUIRES(core) static bool concerns_dispatcher(const struct rlock_client *client)
 {
     return rlock__is_to_dispatch(client) || client->core.closed;
 }
 
-/* Whether the service thread sleeps, and longer than it may, or without an eye on what comes. */
+/* True if the service thread is asleep past its next deadline, or does not poll a socket that it
+ * must read. */
 RLOCK__REQUIRES(core) static bool service_oversleeps(const struct rlock_client *client)
 {
-    bool unheeded = client->leader != NULL && client->tick_at == RLOCK__NEVER;
+    const struct rlock__watch *watch = &client->watch;
+    bool never_ticks = watch->leader != NULL && watch->tick_at == RLOCK__NEVER;
 
-    if (client->service_until == 0) {
+    if (watch->service_until == 0) {
         return false;
     }
-    return client->service_looks || unheeded ||
+    return watch->service_replans || never_ticks ||
            (client->loop != NULL && concerns_dispatcher(client)) ||
-           (rlock__is_unwatched(client) &&
-            (replies_are_unread(client) ||
-             rlock__core_next(&client->core) < client->service_until));
+           (rlock__watch_is_left(watch) &&
+            (replies_are_unread(client) || rlock__core_next(&client->core) < watch->service_until));
 }
 
 /* ---- After an event: the servers that it changed ---- */
 
-RLOCK__REQUIRES(core) static void look_at_link(struct rlock_client *client, struct rlock__io *io)
+RLOCK__REQUIRES(core) static void visit_link(struct rlock_client *client, struct rlock__io *io)
 {
     const struct rlock__pipeline *pipeline = &io->link->pipeline;
     bool is_awaited = pipeline->sent != NULL;
@@ -137,12 +114,12 @@ RLOCK__REQUIRES(core) static void look_at_link(struct rlock_client *client, stru
     io->is_awaited = is_awaited;
 }
 
-/* Whether the node has work for the service thread before that thread wakes by itself. */
+/* Whether the node has work for the service thread before that thread wakes up by itself. */
 RLOCK__REQUIRES(core)
 static bool node_wants_service(const struct rlock__node *node, const struct rlock_client *client)
 {
     const struct rlock__server *server = &node->server;
-    int64_t until = client->service_until; /* 0: it is awake, and looks at all before it sleeps */
+    int64_t until = client->watch.service_until; /* 0: it is awake, and plans before it sleeps */
     bool wants = until != 0 && (server->sub.out.len != 0 || rlock__subscriber_due(server) < until);
 
     for (size_t i = 0; i < node->n_ios; i++) {
@@ -153,10 +130,10 @@ static bool node_wants_service(const struct rlock__node *node, const struct rloc
     return wants;
 }
 
-void rlock__look_again(struct rlock_client *client)
+void rlock__replan(struct rlock_client *client)
 {
     rlock__enter(client);
-    client->leader_looks = client->service_looks = true;
+    client->watch.replans = client->watch.service_replans = true;
     rlock__leave_with_link(client);
 }
 
@@ -164,16 +141,16 @@ void rlock__look_again(struct rlock_client *client)
 
 RLOCK__REQUIRES(core) static void note(struct rlock_client *client, struct wakes *wakes)
 {
-    const struct rlock__parker *parker = client->untold;
+    const struct rlock__waiter *waiter = client->watch.pending;
 
-    wakes->callers = parker != NULL;
+    wakes->callers = waiter != NULL;
     if (wakes->callers) {
-        memset(wakes->places, 0, sizeof(wakes->places));
+        memset(wakes->bits, 0, sizeof(wakes->bits));
     }
-    for (; parker != NULL; parker = parker->next) {
-        wakes->places[parker->place / 32] |= 1U << parker->place % 32;
+    for (; waiter != NULL; waiter = waiter->next) {
+        wakes->bits[waiter->bit / 32] |= 1U << waiter->bit % 32;
     }
-    client->untold = NULL;
+    client->watch.pending = NULL;
     wakes->leader = leader_oversleeps(client);
     wakes->service = service_oversleeps(client);
     wakes->dispatcher = concerns_dispatcher(client);
@@ -181,9 +158,9 @@ RLOCK__REQUIRES(core) static void note(struct rlock_client *client, struct wakes
 
 static void carry_out(struct rlock_client *client, const struct wakes *wakes)
 {
-    for (unsigned i = 0; wakes->callers && i < RLOCK__LOTS; i++) {
-        if (wakes->places[i] != 0) {
-            rlock__unpark(&client->lots, i, wakes->places[i]);
+    for (unsigned i = 0; wakes->callers && i < RLOCK__BUCKETS; i++) {
+        if (wakes->bits[i] != 0) {
+            rlock__unpark(&client->buckets, i, wakes->bits[i]);
         }
     }
     if (wakes->leader) {
@@ -197,7 +174,7 @@ static void carry_out(struct rlock_client *client, const struct wakes *wakes)
     }
 }
 
-void rlock__settle(struct rlock_client *client)
+void rlock__distribute(struct rlock_client *client)
 {
     struct rlock__server *server;
 
@@ -206,9 +183,9 @@ void rlock__settle(struct rlock_client *client)
         struct rlock__node *node = rlock__node_of(server);
 
         for (size_t i = 0; i < node->n_ios; i++) {
-            look_at_link(client, &node->ios[i]);
+            visit_link(client, &node->ios[i]);
         }
-        client->service_looks = client->service_looks || node_wants_service(node, client);
+        client->watch.service_replans |= node_wants_service(node, client);
     }
 }
 
@@ -216,7 +193,7 @@ void rlock__leave(struct rlock_client *client)
 {
     struct wakes wakes;
 
-    rlock__settle(client);
+    rlock__distribute(client);
     atomic_store(&client->wake_wanted, false);
     note(client, &wakes);
     rlock__core_mutex_unlock(&client->mutex);
@@ -225,8 +202,8 @@ void rlock__leave(struct rlock_client *client)
 
 void rlock__leave_with_link(struct rlock_client *client)
 {
-    rlock__settle(client);
-    if (client->untold != NULL || leader_oversleeps(client) || service_oversleeps(client) ||
+    rlock__distribute(client);
+    if (client->watch.pending != NULL || leader_oversleeps(client) || service_oversleeps(client) ||
         concerns_dispatcher(client)) {
         atomic_store(&client->wake_wanted, true);
     }

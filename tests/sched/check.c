@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "drive/client.h"
+#include "files.h"
 #include "stage.h"
 
 #define PROMISED_US (50 * RLOCK__MS) /* a call returns no later after its deadline */
@@ -202,7 +203,7 @@ static bool waits_for_tick(const struct rlock__io *io, struct late *late)
     if (late->since == RLOCK__NEVER || late->heard_at != heard_at) {
         *late = (struct late){.since = sched_now(), .heard_at = heard_at};
     }
-    return rlock__io_is_late(io) &&
+    return rlock__io_is_unawaited(io) &&
            sched_now() - late->since <= TICK_US + prompt_us() + stalled_us();
 }
 
@@ -217,6 +218,10 @@ static const char *left_undone(const struct rlock_client *client, struct late *l
     if (io->gen != 0 && pipeline->up && sched_net_is_writable(rlock__conn_fd(io->conn)) &&
         (pipeline->out.len != 0 || io->sent < io->out.len)) {
         return "a request is not sent";
+    }
+    if (io->gen != 0 && client->watch.state == RLOCK__WATCH_ASLEEP && client->links_fd < 0 &&
+        !sched_is_polled(rlock__conn_fd(io->conn))) {
+        return "the leader does not poll the link";
     }
     if (io->gen == 0 || pipeline->sent == NULL ||
         !sched_net_is_readable(rlock__conn_fd(io->conn))) {

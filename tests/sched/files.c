@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utlist.h>
+
 #define FIRST 1000000 /* descriptors below are the system's */
 #define FILES_MAX 128
 #define WATCHES_MAX 16
@@ -310,7 +312,10 @@ struct polled {
     struct pollfd *fds;
     nfds_t n;
     struct file *files[POLL_MAX]; /* those that were open at the beginning */
+    struct polled *prev, *next;   /* in sleeps */
 };
+
+static struct polled *sleeps; /* the calls of poll() that sleep */
 
 static short revents(const struct polled *polled, nfds_t i)
 {
@@ -356,6 +361,21 @@ static int64_t end_of(int timeout_ms)
     return timeout_ms < 0 ? RLOCK__NEVER : sched_now() + timeout_ms * RLOCK__MS + 50;
 }
 
+bool sched_is_polled(int fd)
+{
+    const struct file *file = find(fd);
+    const struct polled *polled;
+
+    DL_FOREACH(sleeps, polled) {
+        for (nfds_t i = 0; i < polled->n; i++) {
+            if (polled->files[i] == file && (polled->fds[i].events & POLLIN) != 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
     struct polled polled = {.fds = fds, .n = n};
@@ -383,7 +403,9 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
         return -1;
     }
     if (timeout_ms != 0 && !is_ready(&polled)) {
+        DL_APPEND(sleeps, &polled);
         (void)sched_wait("poll", is_ready, &polled, end_of(timeout_ms));
+        DL_DELETE(sleeps, &polled);
     }
     return note_revents(&polled);
 }

@@ -10,6 +10,8 @@ struct sched_socket;
 /* NULL: there is no such socket. */
 struct sched_socket *sched_socket_of(int fd);
 int sched_socket_fd(struct sched_socket *socket);
+/* Whether a thread sleeps in poll() until the descriptor is readable. */
+bool sched_is_polled(int fd);
 
 /* ---- net.c ---- */
 
