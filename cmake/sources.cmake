@@ -73,9 +73,9 @@ set(RLOCK_SOURCES
     src/lock/call/batch.c
     src/lock/call/command.c
     src/lock/call/explain.c
+    src/lock/call/kinds.c
     src/lock/call/late.c
     src/lock/call/line.c
-    src/lock/call/listen.c
     src/lock/call/pass.c
     src/lock/call/proof.c
     src/lock/call/release.c
@@ -106,6 +106,7 @@ set(RLOCK_SOURCES
     src/lock/server/copies.c
     src/lock/server/hop.c
     src/lock/server/link.c
+    src/lock/server/listener.c
     src/lock/server/listing.c
     src/lock/server/replicas.c
     src/lock/server/route.c
@@ -113,6 +114,7 @@ set(RLOCK_SOURCES
     src/lock/server/server.c
     src/lock/server/stock.c
     src/lock/server/subscriber.c
+    src/lock/server/waiters.c
     src/lock/spec.c
     src/lock/spin.c
     src/multi/check.c

@@ -6,15 +6,15 @@
 #include "base/time.h"
 #include "lock/server/classify.h"
 
-#define DEAF_US RLOCK__SECOND /* before it is heard again */
+#define RESUBSCRIBE_US RLOCK__SECOND /* pause before the next subscription */
 
 /* ---- What it says ---- */
 
-static void stop_hearing(struct rlock__sentinel *sentinel, int64_t now)
+static void unsubscribe(struct rlock__sentinel *sentinel, int64_t now)
 {
-    sentinel->hears = false;
-    sentinel->hears_at = now + DEAF_US;
-    rlock__conn_close(sentinel->ear);
+    sentinel->is_subscribed = false;
+    sentinel->subscribe_at = now + RESUBSCRIBE_US;
+    rlock__conn_close(sentinel->subscription);
 }
 
 /* Its answer does not come, or is none. */
@@ -27,7 +27,7 @@ static void fail(struct rlock__sentinel *sentinel, int code, bool final, const c
     sentinel->final = final;
     (void)snprintf(sentinel->why, sizeof(sentinel->why), "%s", why);
     rlock__question_failed(&sentinel->question);
-    stop_hearing(sentinel, sentinel->said_at);
+    unsubscribe(sentinel, sentinel->said_at);
 }
 
 static void fail_silent(struct rlock__sentinel *sentinel, int code)
@@ -155,45 +155,46 @@ bool rlock__sentinel_knows(const struct rlock__sentinel *sentinel,
     return false;
 }
 
-/* ---- Hearing of changes ---- */
+/* ---- The subscription ---- */
 
-/* Hears what has come. Returns whether it was something, or why the connection is none. */
-static int hear(struct rlock__sentinel *sentinel, int64_t now)
+/* Returns whether a message or an acknowledgement came, or why the connection is unusable. */
+static int read_changes(struct rlock__sentinel *sentinel, int64_t now)
 {
     static const char commands[] = "*2\r\n$9\r\nSUBSCRIBE\r\n$14\r\n+switch-master\r\n";
     struct rlock__reply reply;
-    int n, code = rlock__conn_step(sentinel->ear, now);
+    int n, code = rlock__conn_step(sentinel->subscription, now);
     bool heard = false;
 
-    if (code != 0 || !rlock__conn_is_up(sentinel->ear)) {
+    if (code != 0 || !rlock__conn_is_up(sentinel->subscription)) {
         return code;
     }
-    if (!sentinel->hears) {
-        sentinel->hears = true; /* so few bytes go out at once, or never */
-        if (rlock__conn_write(sentinel->ear, commands, sizeof(commands) - 1) !=
+    if (!sentinel->is_subscribed) {
+        sentinel->is_subscribed = true; /* so few bytes go out at once, or never */
+        if (rlock__conn_write(sentinel->subscription, commands, sizeof(commands) - 1) !=
             (ssize_t)sizeof(commands) - 1) {
             return RLOCK_ECONN;
         }
     }
-    n = rlock__conn_read(sentinel->ear);
-    while (n > 0 && (n = rlock__conn_next(sentinel->ear, &reply)) > 0) {
+    n = rlock__conn_read(sentinel->subscription);
+    while (n > 0 && (n = rlock__conn_next(sentinel->subscription, &reply)) > 0) {
         heard = true;
     }
     return n < 0 ? n : heard;
 }
 
-bool rlock__sentinel_hear(struct rlock__sentinel *sentinel, int64_t now)
+bool rlock__sentinel_read_changes(struct rlock__sentinel *sentinel, int64_t now)
 {
     int code = 0;
 
-    if (rlock__conn_fd(sentinel->ear) >= 0 || rlock__conn_deadline(sentinel->ear) != RLOCK__NEVER) {
-        code = hear(sentinel, now);
-    } else if (now >= sentinel->hears_at && !sentinel->is_silent) {
-        sentinel->hears_at = RLOCK__NEVER;
-        code = rlock__conn_start(sentinel->ear, NULL, 0, now);
+    if (rlock__conn_fd(sentinel->subscription) >= 0 ||
+        rlock__conn_deadline(sentinel->subscription) != RLOCK__NEVER) {
+        code = read_changes(sentinel, now);
+    } else if (now >= sentinel->subscribe_at && !sentinel->is_silent) {
+        sentinel->subscribe_at = RLOCK__NEVER;
+        code = rlock__conn_start(sentinel->subscription, NULL, 0, now);
     }
     if (code < 0) {
-        stop_hearing(sentinel, now);
+        unsubscribe(sentinel, now);
     }
     return code > 0;
 }
@@ -201,14 +202,14 @@ bool rlock__sentinel_hear(struct rlock__sentinel *sentinel, int64_t now)
 /* ---- For the service thread ---- */
 
 int64_t rlock__sentinel_plan(const struct rlock__sentinel *sentinel, struct pollfd *ret_question,
-                             struct pollfd *ret_ear)
+                             struct pollfd *ret_subscription)
 {
     int64_t until = rlock__question_plan(&sentinel->question, ret_question);
 
-    *ret_ear = (struct pollfd){.fd = rlock__conn_fd(sentinel->ear),
-                               .events = rlock__conn_events(sentinel->ear)};
-    until = rlock__min(until, rlock__conn_deadline(sentinel->ear));
-    return sentinel->is_silent ? until : rlock__min(until, sentinel->hears_at);
+    *ret_subscription = (struct pollfd){.fd = rlock__conn_fd(sentinel->subscription),
+                                        .events = rlock__conn_events(sentinel->subscription)};
+    until = rlock__min(until, rlock__conn_deadline(sentinel->subscription));
+    return sentinel->is_silent ? until : rlock__min(until, sentinel->subscribe_at);
 }
 
 /* ---- Beginning and end ---- */
@@ -219,14 +220,14 @@ bool rlock__sentinel_init(struct rlock__sentinel *sentinel,
     sentinel->said_at = -1;
     rlock__uri_address(conn_opts->uri, sentinel->address, sizeof(sentinel->address));
     sentinel->question.conn_opts = *conn_opts;
-    sentinel->ear = rlock__conn_new(&sentinel->question.conn_opts);
-    return sentinel->ear != NULL;
+    sentinel->subscription = rlock__conn_new(&sentinel->question.conn_opts);
+    return sentinel->subscription != NULL;
 }
 
 void rlock__sentinel_fini(struct rlock__sentinel *sentinel)
 {
     rlock__question_fini(&sentinel->question);
-    (void)rlock__conn_free(sentinel->ear);
+    (void)rlock__conn_free(sentinel->subscription);
     rlock__buf_fini(&sentinel->peers);
     rlock__buf_fini(&sentinel->commands);
 }

@@ -19,14 +19,14 @@ struct rlock__sentinel {
     struct rlock__buf commands;
     struct rlock__sentinel_asks asks; /* the commands of the question that is open */
     struct rlock__question question;  /* for the primary */
-    struct rlock__conn *ear;          /* hears that the primary changes */
-    int64_t hears_at;                 /* when to make it anew */
-    bool hears;
-    bool is_kept;                    /* it was asked over a connection that was there */
-    bool is_silent;                  /* it had no answer of late: nobody waits for it */
-    int64_t said_at;                 /* its latest answer was asked for then */
-    struct rlock__primary said;      /* that; without a host while it is open, and of an error */
-    struct rlock__standbys standbys; /* the same: the replicas */
+    struct rlock__conn *subscription; /* reports that the primary changes */
+    int64_t subscribe_at;             /* when to make that connection again */
+    bool is_subscribed;               /* the command has been sent on it */
+    bool is_kept;                     /* it was asked over a connection that was there */
+    bool is_silent;                   /* it had no answer of late: nobody waits for it */
+    int64_t said_at;                  /* its latest answer was asked for then */
+    struct rlock__primary said;       /* that; without a host while it is open, and of an error */
+    struct rlock__standbys standbys;  /* the same: the replicas */
     int64_t alive_at; /* the same: when the primary answered it last; INT64_MIN never */
     bool is_down;     /* the same: it holds the primary down */
     int code;         /* why there is none */
@@ -48,11 +48,11 @@ bool rlock__sentinel_knows(const struct rlock__sentinel *sentinel,
 /* Takes what has come of its answer. A question over a connection that turns out to have ended
  * counts as not asked. */
 void rlock__sentinel_go_on(struct rlock__sentinel *sentinel, int64_t now);
-/* Hears it, as long as it answers. Returns whether the primary may have changed: also when it is
- * heard from now on, since what it said before was missed. */
-bool rlock__sentinel_hear(struct rlock__sentinel *sentinel, int64_t now);
+/* Reads its messages, as long as it answers questions. Returns whether the primary may have
+ * changed. A new subscription counts as a change, because earlier messages were missed. */
+bool rlock__sentinel_read_changes(struct rlock__sentinel *sentinel, int64_t now);
 /* What to poll, and until when. */
 int64_t rlock__sentinel_plan(const struct rlock__sentinel *sentinel, struct pollfd *ret_question,
-                             struct pollfd *ret_ear);
+                             struct pollfd *ret_subscription);
 
 #endif

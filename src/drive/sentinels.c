@@ -175,7 +175,7 @@ static void sentinels_close(struct rlock__router *router)
 
     for (size_t i = 0; i < all->n; i++) {
         rlock__question_close(&all->each[i].question);
-        rlock__conn_close(all->each[i].ear);
+        rlock__conn_close(all->each[i].subscription);
     }
     rlock__question_close(&all->descent.question);
 }

@@ -183,7 +183,7 @@ void rlock__sentinels_serve(struct rlock__router *router, int64_t now)
     bool changes = rlock__descent_go_on(&all->descent, now), begins;
 
     for (size_t i = 0; i < all->n; i++) {
-        changes = rlock__sentinel_hear(&all->each[i], now) || changes;
+        changes = rlock__sentinel_read_changes(&all->each[i], now) || changes;
         rlock__sentinel_go_on(&all->each[i], now);
         changes = changes || rlock__choice_is_news(&all->choice, &all->each[i].said);
     }

@@ -72,16 +72,20 @@ RLOCK__REQUIRES(home) static void ring_if_due(struct rlock__turn *turn)
     }
 }
 
-/* A member's call is complete, or its channel spoke. */
-RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
+/* A member's call is complete; call: NULL: its listener has heard something. */
+RLOCK__REQUIRES(core)
+static void on_member(struct rlock__member *member, struct rlock__call *call)
 {
-    struct rlock__member *member = call->payload;
     struct rlock__group *group = member->group;
     struct rlock__action action = {0};
     bool acts = false;
 
     rlock__groups_lock(group->spec);
-    rlock__group_done(call, rlock__now_us());
+    if (call != NULL) {
+        rlock__group_done(call, rlock__now_us());
+    } else {
+        rlock__group_heard(member, rlock__now_us());
+    }
     if (group->waiter != NULL) {
         ring_if_due(group->waiter);
     } else {
@@ -97,6 +101,16 @@ RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
     rlock__groups_lock(group->spec);
     group->users--;
     rlock__groups_unlock_and_drop(group);
+}
+
+RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
+{
+    on_member(call->payload, call);
+}
+
+RLOCK__REQUIRES(core) static void hear(struct rlock__listener *listener)
+{
+    on_member(RLOCK__OF(struct rlock__member, listener, listener), NULL);
 }
 
 /* Takes steps with what came since it was last driven, or by the loss of a member, until there is
@@ -158,8 +172,8 @@ RLOCK__REQUIRES(home) static int enter(struct rlock__turn *turn)
     if (group != NULL) {
         group->users++;
     } else {
-        group =
-            rlock__group_new(turn->spec, turn->owner, finish, &rlock__home_of(turn->spec)->home);
+        group = rlock__group_new(turn->spec, turn->owner, finish, hear,
+                                 &rlock__home_of(turn->spec)->home);
     }
     if (group == NULL) {
         if (rlock__turn_is_begun(turn)) {

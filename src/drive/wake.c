@@ -11,6 +11,7 @@
 #include <utlist.h>
 
 #include "drive/wanted.h"
+#include "lock/server/listener.h"
 
 /* The wake-ups that are due once the mutex is dropped. */
 struct wakes {
@@ -38,18 +39,31 @@ void rlock__enter(struct rlock_client *client)
 
 /* ---- Callers ---- */
 
+RLOCK__REQUIRES(core) static void complete(struct rlock_client *client, struct rlock__call *call)
+{
+    DL_DELETE(client->core.done, call);
+    if (call->finish != NULL) {
+        call->finish(call);
+    } else {
+        rlock__watch_signal(&client->watch, call->payload, RLOCK__PARK_DONE);
+    }
+}
+
+/* Completes calls, and reports to listeners. Both may begin calls, which may complete at once. */
 RLOCK__REQUIRES(core) static void signal_done(struct rlock_client *client)
 {
-    struct rlock__call *call;
+    struct rlock__core *core = &client->core;
+    struct rlock__listener *listener;
 
-    while ((call = client->core.done) != NULL) {
-        DL_DELETE(client->core.done, call);
-        if (call->finish != NULL) {
-            call->finish(call); /* which may begin another */
-        } else {
-            rlock__watch_signal(&client->watch, call->payload, RLOCK__PARK_DONE);
+    do {
+        while (core->done != NULL) {
+            complete(client, core->done);
         }
-    }
+        listener = rlock__core_take_heard(core);
+        if (listener != NULL) {
+            listener->hear(listener);
+        }
+    } while (listener != NULL);
 }
 
 /* ---- Threads that sleep too long ---- */

@@ -82,7 +82,7 @@ struct rlock__texts {
     char holder[RLOCK__HOLDER_SIZE];
 };
 
-enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND, RLOCK__LISTEN };
+enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND };
 
 /* Why a call goes on at the end of the event. Bits; the lowest is the first reason. */
 enum rlock__why {
@@ -109,9 +109,9 @@ enum rlock__step {
 
 /*
  * One call of a user, from its begin to its completion. The caller owns the memory, and leaves it
- * in place until the call is in core.done. It sets the inputs; all else is zero. A RELEASE and a
- * LISTEN have the common part alone: what an ACQUIRE has is zero there. Of a COMMAND nobody may
- * read that.
+ * in place until the call is in core.done. It sets the inputs; all else is zero. A RELEASE has
+ * the common part alone: the members of an ACQUIRE are zero there. Nobody may read them in a
+ * COMMAND.
  */
 struct rlock__call {
     /* inputs */
@@ -131,8 +131,7 @@ struct rlock__call {
     const atomic_bool *awaited;
     /* of a member, and also a result: what its earlier calls left open, and then this one too */
     struct rlock__doubt *doubt;
-    /* the driver's: called once the call is complete, under the mutex; may be NULL. LISTEN: called
-     * also each time that the channel goes live, or that a message comes */
+    /* the driver's: called once the call is complete, under the mutex; may be NULL */
     void (*finish)(struct rlock__call *call);
     void *payload;
     /* where its texts go, empty at first. NULL: nowhere; or where it says, to what is allocated

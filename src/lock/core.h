@@ -13,6 +13,8 @@
  *   sub.out                of each server: bytes to send on its subscriber connection
  *   rlock__core_changed()  the servers that have something new of these
  *   done                   calls that are complete: their threads wait
+ *   rlock__core_take_heard()
+ *                          listeners that have heard something
  *   lost                   holds that were lost: to be reported
  *   notes                  lines for the log
  *   rlock__core_next()     when rlock__core_tick() is due
@@ -50,6 +52,7 @@
 #define RLOCK__SLICE 500         /* holds and orphans that one event attends to */
 #define RLOCK__REST_US RLOCK__MS /* between two slices, for the calls */
 
+struct rlock__listener;
 struct rlock__orphan;
 struct rlock__released;
 
@@ -228,6 +231,7 @@ struct rlock__core {
 
     /* actions */
     struct rlock__call *done;
+    struct rlock__listener *heard;
     struct rlock__loss *lost;
     struct rlock__note *notes;
 
@@ -266,6 +270,7 @@ struct rlock__core {
     size_t n_released;                /* so far */
     struct rlock__call *calls;        /* all that are not complete */
     struct rlock__call *ready;        /* those that go on at the end of the event */
+    struct rlock__listener *listeners;
     struct rlock__buf scratch;
     unsigned unchecked; /* so many events more are not checked; check.h */
 };
@@ -339,6 +344,14 @@ int64_t rlock__core_next(const struct rlock__core *core) RLOCK__REQUIRES(core);
 /* A call begins; its result comes with its completion, maybe at once. */
 void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
     RLOCK__REQUIRES(core);
+/* Starts to listen; ends it: lock/server/listener.h. Both are reported to listener.hear(). */
+void rlock__core_listen(struct rlock__core *core, struct rlock__listener *listener, int64_t now)
+    RLOCK__REQUIRES(core);
+void rlock__core_ignore(struct rlock__core *core, struct rlock__listener *listener, int64_t now)
+    RLOCK__REQUIRES(core);
+/* Returns a listener whose hear() the driver has to call, or NULL. The driver calls it after each
+ * event until it returns NULL. */
+struct rlock__listener *rlock__core_take_heard(struct rlock__core *core) RLOCK__REQUIRES(core);
 /* Cancels the calls that wait with this signal. */
 void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t now)
     RLOCK__REQUIRES(core);

@@ -37,7 +37,7 @@ static void check_member(const struct rlock__member *member)
     assert(RLOCK__IMPLIES(member->todo.listen, member->listening));
     assert(RLOCK__IMPLIES(group->phase == RLOCK__GROUP_PAUSING && may_speak(member),
                           member->listening ||
-                              member->spoke)); /* an ear that ends counts as a message */
+                              member->spoke)); /* the end of a listener counts as a message */
     assert(RLOCK__IMPLIES(idle && rlock__group_left(group) == 0,
                           member->state != RLOCK__MEMBER_HELD)); /* else nobody would unlock it */
 }

@@ -36,6 +36,7 @@ static struct rlock__loss *loss_new(const struct rlock__group *group)
 
 struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
                                       void (*finish)(struct rlock__call *call),
+                                      void (*hear)(struct rlock__listener *listener),
                                       struct rlock__home *home)
 {
     struct rlock__group *group = calloc(1, sizeof(*group) + spec->n * sizeof(struct rlock__member));
@@ -46,6 +47,7 @@ struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlo
     group->spec = rlock__group_spec_ref(spec);
     group->owner = owner;
     group->finish = finish;
+    group->hear = hear;
     group->home = home;
     group->timer_at = RLOCK__NEVER;
     for (size_t i = 0; i < spec->n; i++) {
@@ -225,10 +227,10 @@ void rlock__group_leave(struct rlock__group *group, int64_t now)
     check_left(group, false, now);
 }
 
-static void heard(struct rlock__member *member, int64_t now)
+void rlock__group_heard(struct rlock__member *member, int64_t now)
 {
     member->spoke = true;
-    if (member->ear.step == RLOCK__COMPLETE) {
+    if (member->listener.is_over) {
         member->listening = false;
     } else if (member->group->phase == RLOCK__GROUP_PAUSING) {
         member->group->spec->ops->heard(member->group, now);
@@ -240,10 +242,6 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
     struct rlock__member *member = call->payload;
     struct rlock__group *group = member->group;
 
-    if (call == &member->ear) {
-        heard(member, now);
-        return;
-    }
     rlock__member_done(member);
     rlock__group_claim_show(group); /* it may be late, and join */
     if (group->phase != RLOCK__GROUP_TAKING || !member->tried) {

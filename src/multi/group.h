@@ -16,6 +16,7 @@
 
 #include "base/table.h"
 #include "lock/core.h"
+#include "lock/server/listener.h"
 
 #define RLOCK__MEMBERS_MAX 64
 
@@ -72,7 +73,7 @@ struct rlock__group_spec {
     struct rlock__spec *members[]; /* in canonical order */
 };
 
-/* What is to be done in a member's core: with its call, its hold, its ear. */
+/* What is to be done in a member's core: with its call, its hold, its listener. */
 struct rlock__todo {
     bool begin, give_up, seal, end_renewal, renew, listen, ignore;
     bool attend; /* its call was late, and is awaited again: its client is kept watch over */
@@ -96,7 +97,7 @@ struct rlock__member {
     } state;
     struct rlock__todo todo;
     bool running;   /* the call is in the member's core, or about to be */
-    bool listening; /* the ear is */
+    bool listening; /* the listener is in the member's core, or about to be */
     bool spoke;     /* a message came on its channel since its latest call began */
     /* what its server said in this effort: WORKS: it granted the lock, or was busy; FAILS: it could
      * not grant it */
@@ -110,12 +111,12 @@ struct rlock__member {
     atomic_llong rtt;      /* its server's usual round trip when the call began; 0: unknown */
     /* how long its server had not answered the oldest request then; 0: there was none */
     atomic_llong silent;
-    /* call.doubt: of its calls in this effort; ear: a call that hears the channel between rounds */
-    struct rlock__call call, ear;
-    struct rlock__texts texts;      /* the call's */
-    struct rlock__claim *claim;     /* of its hold */
-    struct rlock__table_node node;  /* in its client's home */
-    struct rlock__member *next_hit; /* the driver's: the next one that a loss concerns */
+    struct rlock__call call;         /* its doubt is that of all its calls in this effort */
+    struct rlock__listener listener; /* hears the channel between rounds */
+    struct rlock__texts texts;       /* the call's */
+    struct rlock__claim *claim;      /* of its hold */
+    struct rlock__table_node node;   /* in its client's home */
+    struct rlock__member *next_hit;  /* the driver's: the next one that a loss concerns */
 };
 
 /* What an effort to take a group wants. */
@@ -148,10 +149,11 @@ struct rlock__group {
     struct rlock__effort effort;
     int64_t deadline; /* of its wait for holders; with wait 0 of the whole effort */
     int64_t timer_at;
-    int64_t round_at;                         /* when the round began */
-    int64_t answered_at;                      /* when a member last granted it, or was busy */
-    void (*finish)(struct rlock__call *call); /* the driver's */
-    struct rlock__home *home;                 /* the driver's: what its groups share */
+    int64_t round_at;                               /* when the round began */
+    int64_t answered_at;                            /* when a member last granted it, or was busy */
+    void (*finish)(struct rlock__call *call);       /* the driver's */
+    void (*hear)(struct rlock__listener *listener); /* the driver's */
+    struct rlock__home *home;                       /* the driver's: what its groups share */
     unsigned rounds;
     struct rlock__member *first; /* RedLock: it is waited for, and then the others are asked; NULL:
                                     all are asked at once */
@@ -197,17 +199,19 @@ struct rlock__group_spec *rlock__group_spec_unref(struct rlock__group_spec *spec
 /* Whether two have the same kind and members. */
 bool rlock__group_spec_equal(const struct rlock__group_spec *a, const struct rlock__group_spec *b);
 
-/* finish: called once a member's call is complete, under its core's mutex. NULL without memory. */
+/* finish: called once a member's call is complete, under its core's mutex; hear: the same for a
+ * member's listener. NULL without memory. */
 struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
                                       void (*finish)(struct rlock__call *call),
+                                      void (*hear)(struct rlock__listener *listener),
                                       struct rlock__home *home);
 /* Frees a group for which rlock__group_is_over(). */
 void rlock__group_free(struct rlock__group *group);
 /* Whether nothing is held, and nothing is under way. */
 bool rlock__group_is_over(const struct rlock__group *group);
 
-/* Events. rlock__group_done: a member's call is complete, and member->running is still set; or its
- * ear is complete, or has heard something. */
+/* Events. rlock__group_done: a member's call is complete, and member->running is still set.
+ * rlock__group_heard: a member's listener has heard something, or is over. */
 void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now)
     RLOCK__REQUIRES(home);
 void rlock__group_leave(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
@@ -216,6 +220,7 @@ void rlock__group_leave(struct rlock__group *group, int64_t now) RLOCK__REQUIRES
 int rlock__group_owe(struct rlock__group *group, int64_t now,
                      char ret_detail[static RLOCK__DETAIL_SIZE], struct rlock__group_step *ret_step)
     RLOCK__REQUIRES(home);
+void rlock__group_heard(struct rlock__member *member, int64_t now) RLOCK__REQUIRES(home);
 void rlock__group_done(struct rlock__call *call, int64_t now) RLOCK__REQUIRES(home);
 void rlock__group_timer(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 /* Ends an effort to take it before its time, with this code. */

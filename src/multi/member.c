@@ -79,10 +79,7 @@ void rlock__group_listen(struct rlock__group *group, int64_t now)
         if (busy && !member->listening && (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 &&
             member->spec->ops->pause == NULL) {
             member->listening = true;
-            member->ear = (struct rlock__call){.kind = RLOCK__LISTEN,
-                                               .spec = member->spec,
-                                               .finish = group->finish,
-                                               .payload = member};
+            member->listener = (struct rlock__listener){.spec = member->spec, .hear = group->hear};
             member->todo.listen = true;
         }
     }
@@ -266,8 +263,8 @@ void rlock__action_carry_out(const struct rlock__action *action, int64_t now)
         rlock__core_renew(action->core, member->spec, member->group->owner);
     }
     if (todo->listen) {
-        rlock__core_begin(action->core, &member->ear, now);
+        rlock__core_listen(action->core, &member->listener, now);
     } else if (todo->ignore) {
-        rlock__core_give_up(action->core, &member->ear, RLOCK_ECANCELED, now);
+        rlock__core_ignore(action->core, &member->listener, now);
     }
 }

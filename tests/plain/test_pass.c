@@ -5,6 +5,7 @@
  */
 #include "lock/common.h"
 #include "lock/hold/hold.h"
+#include "lock/server/listener.h"
 #include "plain/stage.h"
 #include "support/test.h"
 
@@ -249,21 +250,20 @@ ROOM_TEST(a_nested_level_stays)
     assert_int_equal(on_server(room), number);
 }
 
-static void ignore(struct rlock__call *call)
-{
-    (void)call;
-}
-
 /* Groups are not in the queue: without a release they would wait for ever. */
 ROOM_TEST(while_a_group_listens_it_is_released)
 {
+    struct stage_client *client = &room->stage.clients[0];
+    struct rlock__listener listener = {.spec = client->spec};
     uint64_t number = fill(room);
 
-    room->other = (struct rlock__call){.kind = RLOCK__LISTEN, .finish = ignore};
-    stage_begin(&room->stage, 0, &room->other);
+    rlock__core_listen(&client->core, &listener, room->stage.now);
     leave(room, 0);
     assert_true(has(room, 1));
     assert_true(on_server(room) != number);
+    rlock__core_ignore(&client->core, &listener, room->stage.now);
+    while (rlock__core_take_heard(&client->core) != NULL) {
+    }
 }
 
 static int read_nothing(struct rlock__call *call, const struct rlock__reply *reply)

@@ -10,6 +10,7 @@
 #include "groups.h"
 
 static void finish(struct rlock__call *call);
+static void hear(struct rlock__listener *listener);
 
 /* ---- Actions ---- */
 
@@ -54,7 +55,7 @@ struct rlock__group *sim_group_get(struct sim_owner *owner)
     struct rlock__group *group = rlock__home_find(&process->home, spec, owner->owner);
 
     if (group == NULL) {
-        group = rlock__group_new(spec, owner->owner, finish, &process->home);
+        group = rlock__group_new(spec, owner->owner, finish, hear, &process->home);
         DL_APPEND(process->groups, group);
         for (size_t i = 0; i < spec->n; i++) {
             rlock__home_join(&process->home, &group->members[i]);
@@ -110,19 +111,21 @@ static void wake(struct sim_owner *owner)
     drive_at(owner, home->now + (late ? sim_random(home, 3 * RLOCK__MS) : 0));
 }
 
-/* A member's call is complete: its core was just told something, and goes on to be looked at. */
-static void finish(struct rlock__call *call)
+/* A member's call is complete, or (NULL) its listener has heard something: its core was just told
+ * something, and goes on to be looked at. */
+static void on_member(struct rlock__member *member, struct rlock__call *call)
 {
-    struct rlock__member *member = call->payload;
     struct rlock__group *group = member->group;
     struct sim_process *process = sim_process_of(member);
     bool complete = group->phase == RLOCK__GROUP_IDLE;
     struct rlock__action action;
 
-    if (call == &member->call) {
+    if (call != NULL) {
         sim_owner_hears(member);
+        rlock__group_done(call, sim_process_clock(process));
+    } else {
+        rlock__group_heard(member, sim_process_clock(process));
     }
-    rlock__group_done(call, sim_process_clock(process));
     if (group->phase == RLOCK__GROUP_IDLE && !complete && group->waiter != NULL) {
         sim_groups_check_taken(group->waiter);
         sim_groups_check_doubt(group->waiter);
@@ -133,6 +136,16 @@ static void finish(struct rlock__call *call)
         carry_out(&action);
     }
     sim_group_drop(process, group);
+}
+
+static void finish(struct rlock__call *call)
+{
+    on_member(call->payload, call);
+}
+
+static void hear(struct rlock__listener *listener)
+{
+    on_member(RLOCK__OF(struct rlock__member, listener, listener), NULL);
 }
 
 /* ---- Driving ---- */

@@ -92,6 +92,7 @@ void sim_pump(struct sim_client *client)
 {
     struct rlock__core *core = &client->core;
     struct sim_process *process = all_of(client)->processes[client->index];
+    struct rlock__listener *listener;
 
     do {
         while (core->lost != NULL) {
@@ -111,6 +112,9 @@ void sim_pump(struct sim_client *client)
             DL_DELETE(core->done, call);
             call->finish(call);
         }
+        while ((listener = rlock__core_take_heard(core)) != NULL) {
+            listener->hear(listener);
+        }
         while (core->notes != NULL) {
             struct rlock__note *note = core->notes;
 
@@ -119,7 +123,7 @@ void sim_pump(struct sim_client *client)
             free(note);
         }
         sim_wire_pump(client);
-    } while (core->lost != NULL || core->done != NULL);
+    } while (core->lost != NULL || core->done != NULL || core->heard != NULL);
     rlock__timer_set(&client->world->timers, &client->tick,
                      rlock__core_next(core) == RLOCK__NEVER
                          ? RLOCK__NEVER

@@ -5,6 +5,7 @@
  * refusal behind it may be taken for that of the next one.
  */
 #include "lock/server/channel.h"
+#include "lock/server/listener.h"
 #include "support/alone.h"
 #include "support/test.h"
 
@@ -15,7 +16,7 @@
 struct scene {
     struct alone_scene alone;
     struct rlock__spec *other;
-    struct rlock__call leaves, comes;
+    struct rlock__listener leaves, comes;
 };
 
 /* Another server has every slot. */
@@ -54,41 +55,34 @@ static const struct rlock__channel *channel(struct scene *s, const char *name)
     return rlock__channel_find(&s->alone.server, rlock__bytes_of(name));
 }
 
-static void on_finish(struct rlock__call *call)
-{
-    (void)call;
-}
-
 /* Both sorts of channels are heard. One waiter leaves the old channel, another one comes to the new
  * one, and the server has yet to read that. */
 static struct scene *scene_open(void)
 {
     static struct scene s;
 
-    s = (struct scene){.leaves = {.kind = RLOCK__LISTEN, .finish = on_finish},
-                       .comes = {.kind = RLOCK__LISTEN, .finish = on_finish}};
+    s = (struct scene){0};
     alone_open(&s.alone, NOW);
     s.alone.core.sharded = s.alone.core.announces_both = true;
     s.alone.core.redirect = redirect;
     s.other = rlock__spec_new(&s.alone.core, &rlock__reentrant_ops, rlock__bytes_of("b"), NULL);
     s.leaves.spec = s.alone.spec;
     s.comes.spec = s.other;
-    s.leaves.core = s.comes.core = &s.alone.core;
-    assert_true(rlock__channel_join(&s.leaves));
+    rlock__listener_begin(&s.alone.core, &s.leaves);
     rlock__core_sub_up(&s.alone.server, NOW);
     says(&s, "subscribe", OLD);
     says(&s, "ssubscribe", OLD);
-    assert_true(rlock__channel_is_live(&s.leaves));
-    rlock__channel_leave(&s.leaves);
+    assert_true(rlock__channel_is_subscribed(s.leaves.channel));
+    rlock__listener_end(&s.leaves);
     rlock__channels_settle(&s.alone.server);
-    assert_true(rlock__channel_join(&s.comes));
+    rlock__listener_begin(&s.alone.core, &s.comes);
     rlock__channels_settle(&s.alone.server);
     return &s;
 }
 
 static void scene_close(struct scene *s)
 {
-    rlock__channel_leave(&s->comes);
+    rlock__listener_end(&s->comes);
     rlock__core_fini(&s->alone.core);
     (void)rlock__spec_unref(s->other);
     (void)rlock__spec_unref(s->alone.spec);

@@ -26,6 +26,11 @@ static void finish(struct rlock__call *call)
 }
 
 /* The program gives the member of the last address first. */
+static void hear(struct rlock__listener *listener)
+{
+    (void)listener;
+}
+
 static struct scene *scene_open(void)
 {
     static const char *const addresses[N] = {"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"};
@@ -42,7 +47,7 @@ static struct scene *scene_open(void)
     }
     scene.spec = rlock__group_spec_new(&rlock__redlock_ops, given, N);
     scene.group = rlock__group_new(scene.spec, (struct rlock__owner){.id = 1, .given = true},
-                                   finish, &scene.home);
+                                   finish, hear, &scene.home);
     return &scene;
 }
 

@@ -5,6 +5,15 @@
 
 #include "lock/core.h"
 
+/* ---- kinds.c: all calls ---- */
+
+void rlock__call_begin(struct rlock__call *call, int64_t now);
+/* The call completes now, or after a grace. */
+void rlock__call_give_up(struct rlock__call *call, int code, int64_t now);
+/* The link is down. Gives up the calls that wait for it if it will not come up, or if they are
+ * prompt and no copy of their requests can have run. */
+void rlock__calls_fail_waiting(struct rlock__link *link, int64_t now);
+
 /* ---- acquire.c, acquire_turn.c, acquire_wait.c, acquire_end.c: a call that takes a lock ---- */
 
 void rlock__acquire_begin(struct rlock__call *call, int64_t now);
@@ -51,13 +60,10 @@ void rlock__release_owed(struct rlock__hold *hold, int64_t now);
  * refused the release after its caller had gone: sends it again. Otherwise forgets the hold. */
 void rlock__release_due(struct rlock__hold *hold, int64_t now);
 
-/* ---- command.c, listen.c: other calls ---- */
+/* ---- command.c: a call that runs one command ---- */
 
 void rlock__command_begin(struct rlock__call *call, int64_t now);
 void rlock__command_timer(struct rlock__call *call, int64_t now);
 void rlock__command_give_up(struct rlock__call *call, int code, int64_t now);
-
-void rlock__listen_begin(struct rlock__call *call, int64_t now);
-void rlock__listen_give_up(struct rlock__call *call, int code, int64_t now);
 
 #endif

@@ -40,7 +40,7 @@ bool rlock__link_is_late(const struct rlock__link *link)
     const struct rlock__request *request;
     unsigned n = 0, late;
 
-    if (link->server->core->closed) {
+    if (link->server->core->closed || link->server->core->listeners != NULL) {
         return false;
     }
     late = late_calls(link);

@@ -15,8 +15,8 @@
 
 struct rlock__link;
 
-/* Whether all that is in flight on the link is late. Where anybody waits for the client, nothing
- * is. */
+/* Whether nobody awaits any of the requests in flight on the link. False while a call or a listener
+ * of the client is awaited. */
 bool rlock__link_is_late(const struct rlock__link *link) RLOCK__REQUIRES(core);
 
 #endif

@@ -80,18 +80,14 @@ static bool may_go(const struct rlock__hold *hold, int64_t now)
            !is_in_doubt(grant, now);
 }
 
-/* Whether a group waits for the lock here, or for one of the same name: it is not in the queue, and
- * hears of real releases alone. */
+/* Whether a group of this client waits for the lock, or for one of the same name. A group is not in
+ * the wait queue: only the message of a real release wakes it. */
 static bool is_awaited_by_group(const struct rlock__spec *spec)
 {
     const struct rlock__channel *channel =
         rlock__channel_find(rlock__route(spec)->server, spec->channel);
-    const struct rlock__call *call = channel != NULL ? channel->waiters : NULL;
 
-    while (call != NULL && call->kind != RLOCK__LISTEN) {
-        call = call->wait_next;
-    }
-    return call != NULL;
+    return channel != NULL && channel->listeners != NULL;
 }
 
 /* Whether the call waits for just such a hold, and no attempt of it is open. */

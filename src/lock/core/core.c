@@ -15,6 +15,7 @@
 #include "lock/hold/released.h"
 #include "lock/hold/renew.h"
 #include "lock/server/channel.h"
+#include "lock/server/listener.h"
 #include "lock/server/route.h"
 #include "lock/server/stock.h"
 
@@ -81,32 +82,6 @@ void rlock__core_fini(struct rlock__core *core)
     core->notes = NULL;
 }
 
-/* ---- Calls, by their kinds ---- */
-
-static const struct kind {
-    void (*begin)(struct rlock__call *call, int64_t now);
-    void (*timer)(struct rlock__call *call, int64_t now); /* NULL: it has none */
-    /* it completes now, or after a grace */
-    void (*give_up)(struct rlock__call *call, int code, int64_t now);
-} kinds[] = {
-    [RLOCK__ACQUIRE] = {rlock__acquire_begin, rlock__acquire_timer, rlock__acquire_give_up},
-    [RLOCK__RELEASE] = {rlock__release_begin, rlock__release_timer, rlock__release_give_up},
-    [RLOCK__COMMAND] = {rlock__command_begin, rlock__command_timer, rlock__command_give_up},
-    [RLOCK__LISTEN] = {rlock__listen_begin, NULL, rlock__listen_give_up},
-};
-
-static void on_call_timer(struct rlock__timer *timer, int64_t now)
-{
-    struct rlock__call *call = RLOCK__OF(struct rlock__call, timer, timer);
-
-    kinds[call->kind].timer(call, now);
-}
-
-static void give_up(struct rlock__call *call, int code, int64_t now)
-{
-    kinds[call->kind].give_up(call, code, now);
-}
-
 /* ---- What several events do ---- */
 
 static void touch_all(struct rlock__core *core)
@@ -115,25 +90,6 @@ static void touch_all(struct rlock__core *core)
 
     DL_FOREACH(core->servers, server) {
         rlock__server_touch(server);
-    }
-}
-
-/* Nobody waits for a link that will not come, whether or not a copy may have run; some whose copies
- * certainly did not run wait for none. */
-static void fail_waiting(struct rlock__link *link, int64_t now)
-{
-    struct rlock__call *call, *after;
-
-    DL_FOREACH_SAFE2(link->server->core->calls, call, after, all_next)
-    {
-        bool looks = call->kind == RLOCK__ACQUIRE && call->look != NULL;
-        const struct rlock__request *request = looks ? call->look : call->request;
-
-        if (call->step == RLOCK__ASKING && call->kind != RLOCK__RELEASE && request != NULL &&
-            request->link == link && !request->sent &&
-            (link->final || (call->prompt && request->copies == 0))) {
-            give_up(call, link->code, now);
-        }
     }
 }
 
@@ -179,7 +135,7 @@ void rlock__core_link_down(struct rlock__link *link, uint64_t gen, int code, boo
                            const char *text, int64_t now)
 {
     if (rlock__link_down(link, gen, code, final, text, now)) {
-        fail_waiting(link, now);
+        rlock__calls_fail_waiting(link, now);
         finish(link->server, now);
     }
 }
@@ -255,23 +211,34 @@ void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64
     call->core = core;
     call->link = rlock__route(call->spec);
     call->step = RLOCK__NEW;
-    call->timer.fire = on_call_timer;
     DL_APPEND2(core->calls, call, all_prev, all_next);
     if (core->closed) {
         rlock__call_complete(call, RLOCK_ECLOSED, "the client is closed");
     } else {
-        kinds[call->kind].begin(call, now);
+        rlock__call_begin(call, now);
     }
     if (call->link->final && !call->link->pipeline.up) {
-        fail_waiting(call->link, now);
+        rlock__calls_fail_waiting(call->link, now);
     }
+    rlock__finish_event(core, now);
+}
+
+void rlock__core_listen(struct rlock__core *core, struct rlock__listener *listener, int64_t now)
+{
+    rlock__listener_begin(core, listener);
+    rlock__finish_event(core, now);
+}
+
+void rlock__core_ignore(struct rlock__core *core, struct rlock__listener *listener, int64_t now)
+{
+    rlock__listener_end(listener);
     rlock__finish_event(core, now);
 }
 
 void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int code, int64_t now)
 {
     if (call->step != RLOCK__COMPLETE) {
-        give_up(call, code, now);
+        rlock__call_give_up(call, code, now);
     }
     rlock__finish_event(core, now);
 }
@@ -333,8 +300,9 @@ void rlock__core_close(struct rlock__core *core, int64_t now)
     core->closed = true;
     rlock__stocks_close(core);
     while (core->calls != NULL) {
-        give_up(core->calls, RLOCK_ECLOSED, now);
+        rlock__call_give_up(core->calls, RLOCK_ECLOSED, now);
     }
+    rlock__listeners_close(core);
     rlock__queues_close(core);
     core->sweep = core->holds;
     core->resume_at = 0;
@@ -348,9 +316,11 @@ void rlock__core_abandon(struct rlock__core *core)
 {
     core->closed = true;
     while (core->calls != NULL) {
-        give_up(core->calls, RLOCK_ECLOSED, 0);
+        rlock__call_give_up(core->calls, RLOCK_ECLOSED, 0);
     }
     core->done = NULL;
+    rlock__listeners_close(core);
+    core->heard = NULL;
 }
 
 /* Logs the orphans that could not be released. */

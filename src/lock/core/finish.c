@@ -44,8 +44,6 @@ static void go_on(struct rlock__call *call, unsigned why, int64_t now)
         }
     } else if ((why & RLOCK__HEAD) != 0) {
         rlock__acquire_head(call, now);
-    } else if (call->kind == RLOCK__LISTEN) {
-        call->finish(call);
     } else if ((why & RLOCK__DEAF) != 0) {
         rlock__acquire_deaf(call, now);
     } else {

@@ -11,6 +11,7 @@
 
 #include "lock/core/finish.h"
 #include "lock/hold/orphan.h"
+#include "lock/server/listener.h"
 #include "lock/server/route.h"
 
 /* Whether closing its connection would lose anything, or cut something short. */
@@ -49,13 +50,14 @@ static void let_go(struct rlock__server *server, int64_t now)
     }
 }
 
-/* Notes the servers of holds, orphans and calls. False: there are more than one event may look at;
- * so many need their servers. */
+/* Notes the servers of holds, orphans, calls and listeners. Returns false if there are more of them
+ * than one event may visit. Then all servers count as needed. */
 static bool note_needs(struct rlock__core *core, int64_t now)
 {
     struct rlock__hold *hold;
     struct rlock__orphan *orphan;
     struct rlock__call *call;
+    struct rlock__listener *listener;
     unsigned n = 0;
 
     DL_FOREACH(core->holds, hold) {
@@ -79,6 +81,13 @@ static bool note_needs(struct rlock__core *core, int64_t now)
             return false;
         }
         rlock__server_need(rlock__route(call->spec)->server, now);
+    }
+    DL_FOREACH2(core->listeners, listener, all_next)
+    {
+        if (++n > RLOCK__SLICE) {
+            return false;
+        }
+        rlock__server_need(rlock__route(listener->spec)->server, now);
     }
     return true;
 }

@@ -7,6 +7,7 @@
 #include "lock/hold/orphan.h"
 #include "lock/server/ack.h"
 #include "lock/server/channel.h"
+#include "lock/server/listener.h"
 #include "lock/server/route.h"
 
 static bool is_elsewhere(const struct rlock__request *request)
@@ -35,25 +36,18 @@ static void reroute_link(struct rlock__link *link, int64_t now)
     rlock__pipeline_refuse_waiting(&link->pipeline, is_elsewhere, &moved, now);
 }
 
-/* A call hears the channel at the server that has the key. */
+/* A call that waits on the channel of another server asks again, and follows its key. */
 static void reroute_call(struct rlock__call *call)
 {
-    if (call->channel == NULL || call->channel->server == rlock__route(call->spec)->server) {
-        return;
-    }
-    if (call->kind == RLOCK__ACQUIRE) {
+    if (call->channel != NULL && call->channel->server != rlock__route(call->spec)->server) {
         rlock__ready(call, RLOCK__WOKEN);
-        return;
     }
-    call->link = rlock__route(call->spec);
-    rlock__channel_leave(call);
-    (void)rlock__channel_join(call);
 }
 
 void rlock__reroute(struct rlock__core *core, int64_t now)
 {
     struct rlock__server *server;
-    struct rlock__call *call, *after;
+    struct rlock__call *call;
 
     core->moved_at = now;
     DL_FOREACH(core->servers, server) {
@@ -63,8 +57,9 @@ void rlock__reroute(struct rlock__core *core, int64_t now)
         }
         rlock__acks_reroute(server, now);
     }
-    DL_FOREACH_SAFE2(core->calls, call, after, all_next)
+    DL_FOREACH2(core->calls, call, all_next)
     {
         reroute_call(call);
     }
+    rlock__listeners_reroute(core);
 }

@@ -246,7 +246,7 @@ void rlock__queue_releasing(struct rlock__core *core, const struct rlock__spec *
         rlock__channel_find(rlock__route(spec)->server, spec->channel);
 
     if (queue != NULL) {
-        queue->own_due = rlock__channel_ears(channel, false);
+        queue->own_due = rlock__channel_own_receivers(channel, false);
         pause_until(queue, now + core->op_timeout_us);
     }
 }
@@ -299,7 +299,7 @@ static struct rlock__queue *take_turns(struct rlock__core *core, struct rlock__s
                                        int64_t now)
 {
     struct rlock__queue *queue = queue_find(core, spec);
-    int64_t own = rlock__channel_ears(channel, true);
+    int64_t own = rlock__channel_own_receivers(channel, true);
     int64_t others = rlock__max(receivers - own, 0), pause;
 
     if (queue == NULL && others != 0 && !core->closed) {

@@ -7,6 +7,7 @@
 
 #include "lock/common.h"
 #include "lock/server/hop.h"
+#include "lock/server/listener.h"
 #include "lock/server/route.h"
 #include "lock/server/stock.h"
 
@@ -62,7 +63,7 @@ void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool 
 static void channel_settle(struct rlock__channel *channel)
 {
     struct rlock__server *server = channel->server;
-    bool wanted = channel->waiters != NULL;
+    bool wanted = rlock__channel_is_needed(channel);
 
     if (channel->asked != RLOCK__ASKED_NOTHING || channel->stock != NULL) {
         return;
@@ -110,7 +111,7 @@ struct rlock__channel *rlock__channel_find(struct rlock__server *server, struct 
     return channel_of(node);
 }
 
-static struct rlock__channel *channel_get(struct rlock__server *server, struct rlock__bytes name)
+struct rlock__channel *rlock__channel_get(struct rlock__server *server, struct rlock__bytes name)
 {
     struct rlock__channel *channel = rlock__channel_find(server, name);
 
@@ -144,54 +145,12 @@ struct rlock__channel *rlock__channel_own(struct rlock__server *server,
 {
     struct rlock__bytes name = own_name(spec, number);
 
-    return name.len != 0 ? channel_get(server, name) : NULL;
+    return name.len != 0 ? rlock__channel_get(server, name) : NULL;
 }
 
-/* Where it is woken is the lock's channel, or in a queue on the server one of its own. */
-bool rlock__channel_join(struct rlock__call *call)
+bool rlock__channel_is_subscribed(const struct rlock__channel *channel)
 {
-    struct rlock__server *server = rlock__route(call->spec)->server;
-    bool queues = (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0;
-    struct rlock__channel *channel = queues ? rlock__channel_own(server, call->spec, call->number)
-                                            : channel_get(server, call->spec->channel);
-
-    assert(call->channel == NULL);
-    if (channel == NULL) {
-        return false;
-    }
-    call->channel = channel;
-    DL_APPEND2(channel->waiters, call, wait_prev, wait_next);
-    rlock__channel_unsettle(channel);
-    return true;
-}
-
-static struct rlock__channel *leave(struct rlock__call *call)
-{
-    struct rlock__channel *channel = call->channel;
-
-    call->channel = NULL;
-    DL_DELETE2(channel->waiters, call, wait_prev, wait_next);
-    return channel;
-}
-
-void rlock__channel_leave(struct rlock__call *call)
-{
-    rlock__channel_unsettle(leave(call));
-}
-
-void rlock__channel_leave_granted(struct rlock__call *call)
-{
-    struct rlock__channel *channel = leave(call);
-
-    if (!rlock__stock_put_by(channel, call)) {
-        rlock__channel_unsettle(channel);
-    }
-}
-
-bool rlock__channel_is_live(const struct rlock__call *call)
-{
-    return call->channel != NULL && call->channel->live &&
-           call->channel->asked == RLOCK__ASKED_NOTHING;
+    return channel->live && channel->asked == RLOCK__ASKED_NOTHING;
 }
 
 void rlock__channel_heard(struct rlock__channel *channel)
@@ -203,6 +162,7 @@ void rlock__channel_heard(struct rlock__channel *channel)
         rlock__ready(call, RLOCK__HEARD);
         rlock__ready(call, RLOCK__WOKEN);
     }
+    rlock__listeners_hear(channel);
 }
 
 void rlock__channel_wake(struct rlock__channel *channel, bool all)
@@ -211,10 +171,11 @@ void rlock__channel_wake(struct rlock__channel *channel, bool all)
 
     DL_FOREACH2(channel->waiters, call, wait_next)
     {
-        if (call->kind == RLOCK__LISTEN || all || call->queue == NULL) {
+        if (all || call->queue == NULL) {
             rlock__ready(call, RLOCK__WOKEN);
         }
     }
+    rlock__listeners_hear(channel);
 }
 
 /* The channel whose command is answered next, taken out of the line. */
@@ -234,7 +195,7 @@ void rlock__channel_plain(struct rlock__channel *channel, bool subscribed)
     channel->plain = subscribed;
 }
 
-int64_t rlock__channel_ears(const struct rlock__channel *channel, bool may_be)
+int64_t rlock__channel_own_receivers(const struct rlock__channel *channel, bool may_be)
 {
     bool asked = may_be && channel != NULL && channel->asked != RLOCK__ASKED_NOTHING;
 
@@ -275,7 +236,7 @@ static void turned_away(struct rlock__channel *channel)
     channel->live = false;
     rlock__stock_forget(channel);
     rlock__channel_wake(channel, true);
-    if (channel->waiters == NULL) {
+    if (!rlock__channel_is_needed(channel)) {
         rlock__channel_unsettle(channel);
     }
 }
@@ -308,7 +269,7 @@ static void refused(struct rlock__channel *channel)
 {
     channel->asked = RLOCK__ASKED_NOTHING;
     rlock__stock_forget(channel);
-    if (channel->waiters == NULL) {
+    if (!rlock__channel_is_needed(channel)) {
         rlock__channel_unsettle(channel);
     }
 }
@@ -378,9 +339,7 @@ void rlock__channels_down(struct rlock__server *server)
         channel->live = channel->plain = channel->plain_asked = channel->shares = false;
         DL_FOREACH2(channel->waiters, call, wait_next)
         {
-            if (call->kind == RLOCK__ACQUIRE) {
-                rlock__ready(call, RLOCK__DEAF);
-            }
+            rlock__ready(call, RLOCK__DEAF);
         }
         rlock__channel_unsettle(channel);
     }

@@ -23,6 +23,7 @@ struct rlock__channel {
     struct rlock__bytes name;
     struct rlock__channel *asked_prev, *asked_next; /* in subscriber.asked */
     struct rlock__call *waiters;
+    struct rlock__listener *listeners;
     enum { RLOCK__ASKED_NOTHING, RLOCK__ASKED_SUBSCRIBE, RLOCK__ASKED_UNSUBSCRIBE } asked;
     bool live; /* subscribed, as the server said */
     /* Of the plain channel beside a sharded one: subscribed; the server has yet to answer that. */
@@ -38,7 +39,15 @@ struct rlock__channel {
 };
 
 struct rlock__channel *rlock__channel_find(struct rlock__server *server, struct rlock__bytes name);
-/* Counts the call among the channel's waiters; false without memory. */
+/* Finds or creates the channel. NULL without memory. */
+struct rlock__channel *rlock__channel_get(struct rlock__server *server, struct rlock__bytes name);
+/* Whether a call or a listener needs the channel's messages. */
+static inline bool rlock__channel_is_needed(const struct rlock__channel *channel)
+{
+    return channel->waiters != NULL || channel->listeners != NULL;
+}
+/* waiters.c: counts the call among the waiters of its channel: the lock's, or for a queue on the
+ * server a channel of its own. False without memory. */
 bool rlock__channel_join(struct rlock__call *call);
 void rlock__channel_leave(struct rlock__call *call);
 /* The same for a call that was granted its lock: nobody will speak on the channel any more. */
@@ -50,7 +59,9 @@ struct rlock__channel *rlock__channel_own(struct rlock__server *server,
 void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool subscribe);
 /* At the end of the event the server is asked for what the channel's waiters need. */
 void rlock__channel_unsettle(struct rlock__channel *channel);
-/* Whether the server acknowledged the subscription that the call relies on. */
+/* Whether the server acknowledged the channel's subscription, and no command is under way. */
+bool rlock__channel_is_subscribed(const struct rlock__channel *channel);
+/* The same for the channel that the call relies on. */
 bool rlock__channel_is_live(const struct rlock__call *call);
 /* A message came: each waiter notes it at the end of the event, and tries again. */
 void rlock__channel_heard(struct rlock__channel *channel);
@@ -58,9 +69,9 @@ void rlock__channel_heard(struct rlock__channel *channel);
 void rlock__channel_wake(struct rlock__channel *channel, bool all);
 /* The server answered for the plain channel beside this sharded one. */
 void rlock__channel_plain(struct rlock__channel *channel, bool subscribed);
-/* How many messages a release of ours brings here: one, two where both sorts are heard, or none.
- * may_be: what the server has not answered yet counts too. */
-int64_t rlock__channel_ears(const struct rlock__channel *channel, bool may_be);
+/* Returns how many of our subscriptions a message reaches: one, two with both sorts of channels, or
+ * none. may_be: counts subscriptions that the server has not acknowledged yet. */
+int64_t rlock__channel_own_receivers(const struct rlock__channel *channel, bool may_be);
 /* The server acknowledged what was asked for; or refused the command that is answered next. */
 void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed);
 void rlock__channel_refused(struct rlock__server *server, const struct rlock__reply *reply);

@@ -182,7 +182,8 @@ bool rlock__stock_put_by(struct rlock__channel *channel, const struct rlock__cal
     struct rlock__stock *stock = stock_find(call);
 
     if (stock == NULL || stock->wanted == 0 || stock->server != channel->server ||
-        channel->waiters != NULL || !channel->live || channel->asked != RLOCK__ASKED_NOTHING) {
+        rlock__channel_is_needed(channel) || !channel->live ||
+        channel->asked != RLOCK__ASKED_NOTHING) {
         return false;
     }
     channel->stock = stock;

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kinds of calls, and what is alike for all of them. */
+#include <utlist.h>
+
+#include "lock/call/calls.h"
+#include "lock/common.h"
+
+static const struct kind {
+    void (*begin)(struct rlock__call *call, int64_t now);
+    void (*timer)(struct rlock__call *call, int64_t now);
+    /* it completes now, or after a grace */
+    void (*give_up)(struct rlock__call *call, int code, int64_t now);
+} kinds[] = {
+    [RLOCK__ACQUIRE] = {rlock__acquire_begin, rlock__acquire_timer, rlock__acquire_give_up},
+    [RLOCK__RELEASE] = {rlock__release_begin, rlock__release_timer, rlock__release_give_up},
+    [RLOCK__COMMAND] = {rlock__command_begin, rlock__command_timer, rlock__command_give_up},
+};
+
+static void on_call_timer(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__call *call = RLOCK__OF(struct rlock__call, timer, timer);
+
+    kinds[call->kind].timer(call, now);
+}
+
+void rlock__call_give_up(struct rlock__call *call, int code, int64_t now)
+{
+    kinds[call->kind].give_up(call, code, now);
+}
+
+void rlock__call_begin(struct rlock__call *call, int64_t now)
+{
+    call->timer.fire = on_call_timer;
+    kinds[call->kind].begin(call, now);
+}
+
+void rlock__calls_fail_waiting(struct rlock__link *link, int64_t now)
+{
+    struct rlock__call *call, *after;
+
+    DL_FOREACH_SAFE2(link->server->core->calls, call, after, all_next)
+    {
+        bool looks = call->kind == RLOCK__ACQUIRE && call->look != NULL;
+        const struct rlock__request *request = looks ? call->look : call->request;
+
+        if (call->step == RLOCK__ASKING && call->kind != RLOCK__RELEASE && request != NULL &&
+            request->link == link && !request->sent &&
+            (link->final || (call->prompt && request->copies == 0))) {
+            rlock__call_give_up(call, link->code, now);
+        }
+    }
+}

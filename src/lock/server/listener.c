@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/server/listener.h"
+
+#include <assert.h>
+#include <utlist.h>
+
+#include "lock/server/channel.h"
+#include "lock/server/route.h"
+
+static void hear(struct rlock__listener *listener)
+{
+    if (!listener->has_heard) {
+        listener->has_heard = true;
+        LL_APPEND2(listener->core->heard, listener, heard_next);
+    }
+}
+
+static void leave(struct rlock__listener *listener)
+{
+    DL_DELETE(listener->channel->listeners, listener);
+    rlock__channel_unsettle(listener->channel);
+    listener->channel = NULL;
+}
+
+static bool join(struct rlock__listener *listener)
+{
+    struct rlock__channel *channel =
+        rlock__channel_get(rlock__route(listener->spec)->server, listener->spec->channel);
+
+    assert(listener->channel == NULL && !listener->is_over);
+    if (channel == NULL) {
+        return false;
+    }
+    listener->channel = channel;
+    DL_APPEND(channel->listeners, listener);
+    rlock__channel_unsettle(channel);
+    return true;
+}
+
+void rlock__listener_begin(struct rlock__core *core, struct rlock__listener *listener)
+{
+    listener->core = core;
+    DL_APPEND2(core->listeners, listener, all_prev, all_next);
+    if (core->closed || !join(listener)) {
+        rlock__listener_end(listener);
+    } else if (rlock__channel_is_subscribed(listener->channel)) {
+        hear(listener); /* for others: a message may have come just before */
+    }
+}
+
+void rlock__listener_end(struct rlock__listener *listener)
+{
+    if (listener->is_over) {
+        return;
+    }
+    if (listener->channel != NULL) {
+        leave(listener);
+    }
+    DL_DELETE2(listener->core->listeners, listener, all_prev, all_next);
+    listener->is_over = true;
+    hear(listener);
+}
+
+void rlock__listeners_hear(struct rlock__channel *channel)
+{
+    struct rlock__listener *listener;
+
+    DL_FOREACH(channel->listeners, listener) {
+        hear(listener);
+    }
+}
+
+void rlock__listeners_reroute(struct rlock__core *core)
+{
+    struct rlock__listener *listener, *after;
+
+    DL_FOREACH_SAFE2(core->listeners, listener, after, all_next)
+    {
+        if (listener->channel->server != rlock__route(listener->spec)->server) {
+            leave(listener);
+            if (!join(listener)) {
+                rlock__listener_end(listener);
+            }
+        }
+    }
+}
+
+void rlock__listeners_close(struct rlock__core *core)
+{
+    while (core->listeners != NULL) {
+        rlock__listener_end(core->listeners);
+    }
+}
+
+struct rlock__listener *rlock__core_take_heard(struct rlock__core *core)
+{
+    struct rlock__listener *listener = core->heard;
+
+    if (listener != NULL) {
+        core->heard = listener->heard_next;
+        listener->heard_next = NULL;
+        listener->has_heard = false;
+    }
+    return listener;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A listener hears the channel of a lock without waiting for the lock: a group has one for each
+ * busy member between two rounds. It follows the lock's key to another server.
+ */
+#ifndef RLOCK_LOCK_LISTENER_H
+#define RLOCK_LOCK_LISTENER_H
+
+#include "lock/core.h"
+
+struct rlock__channel;
+
+/* The caller owns the memory, and keeps it until hear() was called with is_over. It sets the
+ * inputs; all else is zero. */
+struct rlock__listener {
+    /* inputs */
+    struct rlock__spec *spec;
+    /* The driver calls it for each listener that it takes from the core with
+     * rlock__core_take_heard(): a message came, the channel went live, or the listener is over. */
+    void (*hear)(struct rlock__listener *listener);
+
+    bool is_over; /* it was ended, or the client was closed, or there was no memory */
+
+    /* the core's */
+    struct rlock__core *core;
+    struct rlock__channel *channel;
+    struct rlock__listener *prev, *next;         /* in channel.listeners */
+    struct rlock__listener *all_prev, *all_next; /* in core.listeners */
+    struct rlock__listener *heard_next;          /* in core.heard */
+    bool has_heard;                              /* it is there */
+};
+
+/* Starts to listen; ends. Both are for events of the core. */
+void rlock__listener_begin(struct rlock__core *core, struct rlock__listener *listener);
+void rlock__listener_end(struct rlock__listener *listener);
+/* Each listener of the channel has heard something. */
+void rlock__listeners_hear(struct rlock__channel *channel);
+/* The slot map has changed: the listeners follow their keys. */
+void rlock__listeners_reroute(struct rlock__core *core);
+/* The client is closed: all listeners are over. */
+void rlock__listeners_close(struct rlock__core *core);
+
+#endif
