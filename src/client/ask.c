@@ -56,7 +56,7 @@ int rlock__asker_dial(struct rlock__asker *asker, const struct rlock_client *cli
     struct rlock__reply none;
 
     asker->question = (struct rlock__question){.conn_opts = *conn_opts};
-    asker->timeout_us = client->core.op_timeout_us;
+    asker->timeout_us = client->core.opts.op_timeout_us;
     asker->deadline = deadline;
     return run(asker, rlock__bytes("", 0), &none);
 }

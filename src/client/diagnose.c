@@ -208,7 +208,7 @@ void rlock__look_at_replicas(struct rlock__diagnosis *d)
     rlock__core_mutex_lock(&d->client->mutex);
     all = server->replicas;
     known = server->replicas.n_known;
-    needed = rlock__acks_needed(server) - d->client->core.acks_on_disk;
+    needed = rlock__acks_needed(server) - d->client->core.opts.acks_on_disk;
     rlock__core_mutex_unlock(&d->client->mutex);
     connected = list_replicas(d, &all);
     if (known == 0) {
@@ -279,7 +279,7 @@ static void look_at_node(struct rlock__diagnosis *d, bool of_all)
     d->asker.conn_opts = &d->node->conn_opts;
     d->asker.n_hung_up = 0;
     look_at_server(d);
-    if (d->client->core.slot != NULL) {
+    if (d->client->core.driver.slot != NULL) {
         rlock__look_at_cluster(d, of_all);
     } else if (d->client->router != NULL) {
         rlock__look_at_primary(d);

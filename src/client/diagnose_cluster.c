@@ -87,7 +87,7 @@ static void look_at_timeout(struct rlock__diagnosis *d)
     int64_t ms = rlock__setting_number(d, "cluster-node-timeout", -1), silence_us;
 
     rlock__core_mutex_lock(&d->client->mutex);
-    silence_us = d->client->core.failover_us;
+    silence_us = d->client->core.opts.failover_us;
     rlock__core_mutex_unlock(&d->client->mutex);
     if (ms < 0) {
         rlock__finding(d, RLOCK_LOG_WARNING, "cluster-node-timeout",

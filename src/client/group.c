@@ -31,10 +31,11 @@ static int read_clients(const struct rlock_handle *lock, const struct rlock_take
             rlock__valid_until(core, 0, inout_effort->lease_us) <= 0) {
             return rlock__fail(RLOCK_EINVAL, "lease_ms lies within a client's safety margin");
         }
-        inout_effort->op_timeout_us = rlock__min(inout_effort->op_timeout_us, core->op_timeout_us);
-        *ret_longest = rlock__max(*ret_longest, core->renewed_lease_us);
+        inout_effort->op_timeout_us =
+            rlock__min(inout_effort->op_timeout_us, core->opts.op_timeout_us);
+        *ret_longest = rlock__max(*ret_longest, core->opts.renewed_lease_us);
         inout_effort->renewed_lease_us =
-            rlock__min(inout_effort->renewed_lease_us, core->renewed_lease_us);
+            rlock__min(inout_effort->renewed_lease_us, core->opts.renewed_lease_us);
     }
     return 0;
 }
@@ -70,7 +71,7 @@ static int begin_take(const struct rlock_handle *lock, const struct rlock_take *
 static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owner,
                        struct rlock__op *op)
 {
-    int64_t timeout = lock->client->core.op_timeout_us;
+    int64_t timeout = lock->client->core.opts.op_timeout_us;
     int code;
 
     op->turn = (struct rlock__turn){.spec = lock->group,

@@ -56,7 +56,7 @@ void rlock__holder_find(const struct rlock__spec *spec, struct rlock_info *info,
 
 void rlock__holder_forced(struct rlock__core *core, struct rlock__bytes seen)
 {
-    const char *uuid = core->uuid, *end, *at;
+    const char *uuid = core->opts.uuid, *end, *at;
 
     if (seen.len == 0) {
         return;

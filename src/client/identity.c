@@ -23,15 +23,15 @@ int rlock__identity_init(struct rlock_client *client)
     }
     client->core.random = random.seed;
     client->home.random = random.seed | 1;
-    rlock__uuid_write(random.uuid, client->core.uuid);
-    client->core.serial = atomic_fetch_add(&serials, 1) + 1;
+    rlock__uuid_write(random.uuid, client->core.opts.uuid);
+    client->core.opts.serial = atomic_fetch_add(&serials, 1) + 1;
     (void)gethostname(host, sizeof(host) - 1);
     for (char *c = host; *c != '\0'; c++) { /* connection names have no blanks, for example */
         if (*c <= ' ' || *c >= 127 || *c == ':') {
             *c = '_';
         }
     }
-    (void)snprintf(client->name, sizeof(client->name), "rlock:%s:%.64s:%ld", client->core.uuid,
+    (void)snprintf(client->name, sizeof(client->name), "rlock:%s:%.64s:%ld", client->core.opts.uuid,
                    host, (long)getpid());
     return 0;
 }

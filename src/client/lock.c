@@ -324,7 +324,7 @@ int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn, void *pa
                                        .name = spec->name.at,
                                        .name_len = spec->name.len,
                                        .kind = spec->ops->kind,
-                                       .server = spec->core->address,
+                                       .server = spec->core->opts.address,
                                        .code = result.code,
                                        .held = result.held,
                                        .detail = result.detail};

@@ -28,15 +28,15 @@ RLOCK__ALONE static void unref(struct rlock__core *core)
         after = atomic_load(&node->next);
         (void)rlock__node_free(node);
     }
-    free(client->polled);
+    free(client->threads.polled);
     client->router = rlock__router_free(client->router);
     client->loop = rlock__loop_free(client->loop);
     client->tls = rlock__tls_free(client->tls);
     rlock__opts_fini(client);
-    (void)rlock__sock_close(client->wake_fd);
-    (void)rlock__sock_close(client->leader_fd);
+    (void)rlock__sock_close(client->threads.wake_fd);
+    (void)rlock__sock_close(client->threads.leader_fd);
     (void)rlock__sock_close(client->links_fd);
-    (void)rlock__sock_close(client->cancel_fd);
+    (void)rlock__sock_close(client->threads.cancel_fd);
     rlock__bells_close(&client->bells);
     (void)pthread_cond_destroy(&client->news);
     (void)pthread_mutex_destroy(&client->mutex);
@@ -77,18 +77,18 @@ RLOCK__ALONE static void init_core(struct rlock_client *client)
     struct rlock__core *core = &client->core;
     const struct rlock_client_opts *opts = &client->opts;
 
-    core->op_timeout_us = opts->op_timeout_ms * RLOCK__MS;
-    core->renewed_lease_us = opts->renewed_lease_ms * RLOCK__MS;
-    core->margin_us = opts->safety_margin_ms * RLOCK__MS;
-    core->log_level = opts->on_log != NULL ? opts->log_level : 0;
-    core->acks = opts->acks;
-    core->acks_on_disk = opts->acks_on_disk != 0;
-    core->announces_both = opts->announce_both != 0;
-    core->no_pass = opts->pass == RLOCK_PASS_OFF;
-    core->address = client->address;
-    core->unref = unref;
-    core->route = client->router != NULL ? core->route : route_alone;
-    core->on_demoted = rlock__router_demoted;
+    core->opts.op_timeout_us = opts->op_timeout_ms * RLOCK__MS;
+    core->opts.renewed_lease_us = opts->renewed_lease_ms * RLOCK__MS;
+    core->opts.margin_us = opts->safety_margin_ms * RLOCK__MS;
+    core->opts.log_level = opts->on_log != NULL ? opts->log_level : 0;
+    core->opts.acks = opts->acks;
+    core->opts.acks_on_disk = opts->acks_on_disk != 0;
+    core->opts.announces_both = opts->announce_both != 0;
+    core->opts.no_pass = opts->pass == RLOCK_PASS_OFF;
+    core->opts.address = client->address;
+    core->driver.unref = unref;
+    core->driver.route = client->router != NULL ? core->driver.route : route_alone;
+    core->driver.on_demoted = rlock__router_demoted;
     rlock__core_init(core);
 }
 
@@ -166,10 +166,11 @@ static int init_router(struct rlock_client *client)
 
 static int init_fds(struct rlock_client *client)
 {
-    client->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    client->leader_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    client->cancel_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (client->wake_fd < 0 || client->leader_fd < 0 || client->cancel_fd < 0) {
+    client->threads.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    client->threads.leader_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    client->threads.cancel_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (client->threads.wake_fd < 0 || client->threads.leader_fd < 0 ||
+        client->threads.cancel_fd < 0) {
         return rlock__fail(RLOCK_ERESOURCE, "no file descriptors: %s", strerror(errno));
     }
     return 0;
@@ -200,12 +201,13 @@ static int start(struct rlock_client *client)
         }
         return code;
     }
-    code = start_thread(&client->dispatcher, rlock__dispatcher_main, client);
+    code = start_thread(&client->threads.dispatcher, rlock__dispatcher_main, client);
 
-    client->has_dispatcher = code == 0; /* also without callbacks: it tells groups of losses */
+    client->threads.has_dispatcher =
+        code == 0; /* also without callbacks: it tells groups of losses */
     if (code == 0) {
-        code = start_thread(&client->service, rlock__service_main, client);
-        client->has_service = code == 0;
+        code = start_thread(&client->threads.service, rlock__service_main, client);
+        client->threads.has_service = code == 0;
     }
     return code;
 }
@@ -216,15 +218,15 @@ static void stop_threads(struct rlock_client *client)
     client->stop_service = true;
     rlock__leave(client);
     rlock__wake_service(client);
-    if (client->has_service) {
-        (void)pthread_join(client->service, NULL);
+    if (client->threads.has_service) {
+        (void)pthread_join(client->threads.service, NULL);
     }
     rlock__enter(client);
     client->stop_dispatcher = true;
     (void)pthread_cond_broadcast(&client->news);
     rlock__core_mutex_unlock(&client->mutex);
-    if (client->has_dispatcher) {
-        (void)pthread_join(client->dispatcher, NULL);
+    if (client->threads.has_dispatcher) {
+        (void)pthread_join(client->threads.dispatcher, NULL);
     }
 }
 
@@ -248,7 +250,7 @@ static int init(struct rlock_client *client, const struct rlock_client_opts *opt
         rlock__process_register(client);
         code = start(client);
     }
-    if (code != 0 && client->has_dispatcher) {
+    if (code != 0 && client->threads.has_dispatcher) {
         stop_threads(client);
     }
     return code;
@@ -262,7 +264,8 @@ RLOCK__ALONE static struct rlock_client *alloc(void)
     if (client == NULL) {
         return NULL;
     }
-    client->wake_fd = client->leader_fd = client->links_fd = client->cancel_fd = -1;
+    client->threads.wake_fd = client->threads.leader_fd = client->links_fd =
+        client->threads.cancel_fd = -1;
     rlock__bells_init(&client->bells);
     rlock__watch_init(&client->watch);
     client->n_links = 1;
@@ -356,7 +359,7 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
         (void)rlock__fail(RLOCK_EDEADLOCK, "a client cannot be closed in a callback");
         return client;
     }
-    deadline = rlock__now_us() + client->core.op_timeout_us;
+    deadline = rlock__now_us() + client->core.opts.op_timeout_us;
     atomic_store(&client->closed, true);
     rlock__enter(client);
     rlock__core_close(&client->core, rlock__now_us());
@@ -383,7 +386,7 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
 
 const char *rlock_client_uuid(const struct rlock_client *client)
 {
-    return client != NULL ? client->core.uuid : "";
+    return client != NULL ? client->core.opts.uuid : "";
 }
 
 /* Of the process: whoever takes locks of several clients at once is one owner for them all. */

@@ -128,7 +128,7 @@ static int copy_strings(struct rlock_client *client, const struct rlock_client_o
     opts->password = copy(password, &good);
     opts->sentinel_user = copy(given->sentinel_user, &good);
     opts->sentinel_password = copy(given->sentinel_password, &good);
-    client->core.prefix = rlock__bytes(copy(prefix, &good), strlen(prefix));
+    client->core.opts.prefix = rlock__bytes(copy(prefix, &good), strlen(prefix));
     opts->url = opts->key_prefix = NULL;
     return good ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
 }
@@ -183,5 +183,5 @@ void rlock__opts_fini(struct rlock_client *client)
     wipe(client->opts.user);
     wipe(client->opts.sentinel_password);
     wipe(client->opts.sentinel_user);
-    free((char *)(uintptr_t)client->core.prefix.at);
+    free((char *)(uintptr_t)client->core.opts.prefix.at);
 }

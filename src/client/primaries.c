@@ -46,7 +46,8 @@ static int read_nothing(struct rlock__call *call, const struct rlock__reply *rep
 static int await(struct rlock_client *client)
 {
     struct rlock__texts texts = {.detail = ""};
-    struct rlock__call call = {.kind = RLOCK__COMMAND, .read = read_nothing, .texts = &texts};
+    struct rlock__call call = {
+        .kind = RLOCK__COMMAND, .command.read = read_nothing, .texts = &texts};
     struct rlock__spec *spec =
         rlock__spec_new(&client->core, &rlock__reentrant_ops, rlock__bytes_of("nodes"), NULL);
     int code;
@@ -56,7 +57,7 @@ static int await(struct rlock_client *client)
     }
     (void)atomic_fetch_add(&client->refs, 1); /* the spec's */
     call.spec = spec;
-    spec->ops->inspect(spec, &call.cmd);
+    spec->ops->inspect(spec, &call.command.cmd);
     code = rlock__run(client, &call);
     (void)rlock__spec_unref(spec);
     return code;

@@ -81,7 +81,7 @@ static int try_force(struct rlock__diagnosis *d, struct rlock_handle *lock)
     struct rlock__cmd cmd = {0};
     int code;
 
-    (void)snprintf(owner, sizeof(owner), "%s:0", d->client->core.uuid);
+    (void)snprintf(owner, sizeof(owner), "%s:0", d->client->core.opts.uuid);
     ask.owner = rlock__bytes_of(owner);
     lock->spec->ops->acquire(lock->spec, &ask, &cmd);
     code = ask_script(d, &cmd, "no lock is granted");
@@ -153,14 +153,14 @@ static bool is_here(const struct rlock__diagnosis *d, const char *name)
     struct rlock__buf key = {0};
     bool here;
 
-    if (core->slot == NULL) {
+    if (core->driver.slot == NULL) {
         return true;
     }
-    (void)rlock__buf_add(&key, core->prefix.at, core->prefix.len);
+    (void)rlock__buf_add(&key, core->opts.prefix.at, core->opts.prefix.len);
     (void)rlock__buf_addf(&key, "%s", name);
-    spec.slot = core->slot(rlock__bytes(key.data, key.len));
+    spec.slot = core->driver.slot(rlock__bytes(key.data, key.len));
     rlock__core_mutex_lock(&d->client->mutex);
-    here = core->route(core, &spec) == &d->node->server && !d->is_open[spec.slot];
+    here = core->driver.route(core, &spec) == &d->node->server && !d->is_open[spec.slot];
     rlock__core_mutex_unlock(&d->client->mutex);
     rlock__buf_fini(&key);
     return here;
@@ -170,7 +170,7 @@ static bool is_here(const struct rlock__diagnosis *d, const char *name)
 static bool find_name(const struct rlock__diagnosis *d, const char *word, char *name, size_t size)
 {
     for (unsigned i = 0; i < 10 * RLOCK__SLOTS; i++) {
-        (void)snprintf(name, size, "rlock-doctor:%s:%s:%u", d->client->core.uuid, word, i);
+        (void)snprintf(name, size, "rlock-doctor:%s:%s:%u", d->client->core.opts.uuid, word, i);
         if (is_here(d, name)) {
             return true;
         }
@@ -271,18 +271,19 @@ static void try_subscribe(struct rlock__diagnosis *d, const struct rlock_handle 
     const struct rlock__core *core = &d->client->core;
     const struct rlock__bytes channel = lock->spec->channel;
 
-    const char *why =
-        core->sharded && core->announces_both ? why_no_subscribe(d, "SUBSCRIBE", channel) : NULL;
+    const char *why = core->opts.sharded && core->opts.announces_both
+                          ? why_no_subscribe(d, "SUBSCRIBE", channel)
+                          : NULL;
 
     if (why != NULL) {
         rlock__finding(d, RLOCK_LOG_WARNING, "rights",
                        "+subscribe %s: Redisson before 3.22 is not heard", why);
     }
-    why = why_no_subscribe(d, core->sharded ? "SSUBSCRIBE" : "SUBSCRIBE", channel);
+    why = why_no_subscribe(d, core->opts.sharded ? "SSUBSCRIBE" : "SUBSCRIBE", channel);
     if (why != NULL) {
         rlock__finding(d, RLOCK_LOG_WARNING, "rights",
                        "+%ssubscribe %s: waiters ask every %d ms instead of being woken",
-                       core->sharded ? "s" : "", why, (int)(RLOCK__POLL_US / RLOCK__MS));
+                       core->opts.sharded ? "s" : "", why, (int)(RLOCK__POLL_US / RLOCK__MS));
     }
 }
 

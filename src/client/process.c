@@ -51,10 +51,10 @@ RLOCK__ALONE RLOCK__UNLOCKS(registry) RLOCK__UNLOCKS(sock) static void after_for
     (void)atomic_fetch_add(&fork_generation, 1);
     DL_FOREACH2(registry, client, registered_next)
     {
-        (void)close(client->wake_fd);
-        (void)close(client->leader_fd);
+        (void)close(client->threads.wake_fd);
+        (void)close(client->threads.leader_fd);
         (void)rlock__sock_close(client->links_fd);
-        (void)close(client->cancel_fd);
+        (void)close(client->threads.cancel_fd);
         rlock__bells_close(&client->bells);
         if (client->loop != NULL) {
             rlock__loop_close_fds(client->loop);

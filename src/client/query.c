@@ -37,7 +37,7 @@ struct rlock__inquiry {
 
 static int read_info(struct rlock__call *call, const struct rlock__reply *reply)
 {
-    struct query *query = call->reader;
+    struct query *query = call->command.reader;
 
     query->spec->ops->read_inspect(reply, &query->info, &query->seen);
     return query->seen.failed ? RLOCK_ENOMEM : 0;
@@ -45,7 +45,7 @@ static int read_info(struct rlock__call *call, const struct rlock__reply *reply)
 
 static int read_force(struct rlock__call *call, const struct rlock__reply *reply)
 {
-    struct query *query = call->reader;
+    struct query *query = call->command.reader;
 
     query->opened = query->spec->ops->read_release(reply).outcome == RLOCK__DONE;
     return 0;
@@ -61,10 +61,10 @@ static void ask_who(struct query *query)
     rlock__buf_fini(&query->seen);
     query->call = (struct rlock__call){.kind = RLOCK__COMMAND,
                                        .spec = query->spec,
-                                       .read = read_info,
-                                       .reader = query,
+                                       .command.read = read_info,
+                                       .command.reader = query,
                                        .texts = &query->texts};
-    query->spec->ops->inspect(query->spec, &query->call.cmd);
+    query->spec->ops->inspect(query->spec, &query->call.command.cmd);
 }
 
 static void force_it(struct query *query)
@@ -76,10 +76,10 @@ static void force_it(struct query *query)
     query->call = (struct rlock__call){.kind = RLOCK__COMMAND,
                                        .spec = query->spec,
                                        .texts = &query->texts,
-                                       .read = read_force,
-                                       .reader = query,
-                                       .once = true};
-    query->spec->ops->force(query->spec, &ask, &query->call.cmd);
+                                       .command.read = read_force,
+                                       .command.reader = query,
+                                       .command.once = true};
+    query->spec->ops->force(query->spec, &ask, &query->call.command.cmd);
 }
 
 /* Somebody else has it by now. That of a lock made of locks may have left it with the one before:
@@ -116,7 +116,7 @@ RLOCK__REQUIRES(core) static bool go_on(struct query *query, int code)
         }
         return false;
     }
-    info->mine = strncmp(info->holder, core->uuid, RLOCK__UUID_LEN) == 0 &&
+    info->mine = strncmp(info->holder, core->opts.uuid, RLOCK__UUID_LEN) == 0 &&
                  info->holder[RLOCK__UUID_LEN] == ':';
     if (query->inquiry->forces && (info->locked || info->dead_waiters > 0)) {
         force_it(query);
@@ -207,7 +207,7 @@ struct rlock__inquiry *rlock__inquiry_free(struct rlock__inquiry *inquiry)
 {
     if (inquiry != NULL) {
         for (size_t i = 0; i < rlock__lock_n(inquiry->lock); i++) {
-            rlock__cmd_fini(&inquiry->queries[i].call.cmd);
+            rlock__cmd_fini(&inquiry->queries[i].call.command.cmd);
             rlock__buf_fini(&inquiry->queries[i].seen);
         }
         free(inquiry);
@@ -240,7 +240,7 @@ static struct rlock__inquiry *run(const struct rlock_handle *lock, bool forces)
 
 int rlock__inspect(const struct rlock_handle *lock, struct rlock_info *ret_info)
 {
-    int64_t deadline = rlock__now_us() + lock->client->core.op_timeout_us;
+    int64_t deadline = rlock__now_us() + lock->client->core.opts.op_timeout_us;
     struct rlock__inquiry *inquiry = run(lock, false);
     const struct query *first;
     int code;

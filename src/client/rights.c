@@ -114,18 +114,18 @@ static bool applies(const struct rlock__diagnosis *d, enum where where)
 
     switch (where) {
     case IN_CLUSTERS:
-        return client->core.slot != NULL;
+        return client->core.driver.slot != NULL;
     case BEHIND_SENTINELS:
-        return client->router != NULL && client->core.slot == NULL;
+        return client->router != NULL && client->core.driver.slot == NULL;
     case WITH_SHARDED:
-        return client->core.sharded;
+        return client->core.opts.sharded;
     case WITH_ACKS:
         rlock__core_mutex_lock(&client->mutex);
         wants_acks = rlock__acks_needed(&d->node->server) != 0;
         rlock__core_mutex_unlock(&client->mutex);
-        return wants_acks && !client->core.acks_on_disk;
+        return wants_acks && !client->core.opts.acks_on_disk;
     case WITH_ACKS_ON_DISK:
-        return client->core.acks_on_disk;
+        return client->core.opts.acks_on_disk;
     default:
         return true;
     }
@@ -221,7 +221,7 @@ static void report_name(struct rlock__diagnosis *d, const struct name *name)
 {
     char prefix[96], right[200];
 
-    (void)rlock__text(d->client->core.prefix, prefix, sizeof(prefix));
+    (void)rlock__text(d->client->core.opts.prefix, prefix, sizeof(prefix));
     (void)snprintf(right, sizeof(right), "%c%s%s%s*", name->lack == NO_KEY ? '~' : '&',
                    name->before != NULL ? name->before : "", name->before != NULL ? "{" : "",
                    prefix);

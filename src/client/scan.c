@@ -154,7 +154,7 @@ static int show_key(struct scan *scan, const struct sort *sort, struct rlock__by
     if (code != 0 || !read_info(sort, &reply, &info)) {
         return code;
     }
-    info.mine = strncmp(info.holder, scan->client->core.uuid, RLOCK__UUID_LEN) == 0;
+    info.mine = strncmp(info.holder, scan->client->core.opts.uuid, RLOCK__UUID_LEN) == 0;
     code = scan->fn(key.at, key.len, &info, scan->payload);
     scan->ended = code != 0;
     return code;
@@ -175,7 +175,7 @@ static int show_page(struct scan *scan, const struct sort *sort)
 static bool full_pattern(const struct rlock_client *client, const struct sort *sort,
                          const char *pattern, struct rlock__buf *ret_pattern)
 {
-    struct rlock__bytes prefix = client->core.prefix;
+    struct rlock__bytes prefix = client->core.opts.prefix;
 
     (void)rlock__buf_addf(ret_pattern, "%s", sort->before);
     for (size_t i = 0; i < prefix.len; i++) {

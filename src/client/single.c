@@ -31,11 +31,11 @@ static void conclude(struct rlock__op *op)
     op->code = call->code;
     op->texts = call->texts;
     if (call->code == 0 && call->kind == RLOCK__ACQUIRE) {
-        int64_t left = call->valid_until - rlock__now_us();
+        int64_t left = call->acquire.valid_until - rlock__now_us();
 
         op->grant = (struct rlock_grant){.size = sizeof(op->grant),
-                                         .token = call->token,
-                                         .lease_ms = call->lease_granted_us / RLOCK__MS,
+                                         .token = call->acquire.token,
+                                         .lease_ms = call->acquire.lease_granted_us / RLOCK__MS,
                                          .valid_ms = rlock__max(0, left) / RLOCK__MS};
         keep_claim(call);
     }
@@ -74,8 +74,8 @@ static int begin_take(const struct rlock_handle *lock, const struct rlock_take *
     }
     op->call.kind = RLOCK__ACQUIRE;
     op->call.owner = owner;
-    op->call.wait_us = take->wait_ms * RLOCK__MS;
-    op->call.lease_us = lease_us;
+    op->call.acquire.wait_us = take->wait_ms * RLOCK__MS;
+    op->call.acquire.lease_us = lease_us;
     if (take->cancel != NULL) {
         code = rlock__cancel_watch(lock->client, take->cancel);
     }
@@ -212,7 +212,7 @@ static int make(struct rlock_client *client, const struct rlock_ops *ops, struct
     }
     /* The spec's reference. */
     (void)atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
-    if (client->core.slot != NULL && client->core.slot(spec->channel) != spec->slot) {
+    if (client->core.driver.slot != NULL && client->core.driver.slot(spec->channel) != spec->slot) {
         (void)rlock__spec_unref(spec);
         free(lock);
         return rlock__fail(RLOCK_EINVAL, "the name's keys would lie in different slots of the "

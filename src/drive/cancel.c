@@ -83,9 +83,9 @@ int rlock__cancel_watch(struct rlock_client *client, struct rlock_cancel *cancel
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = cancel->id};
 
-    if (!adopt(cancel) ||
-        (epoll_ctl(client->cancel_fd, EPOLL_CTL_ADD, atomic_load(&cancel->fd), &event) != 0 &&
-         errno != EEXIST)) {
+    if (!adopt(cancel) || (epoll_ctl(client->threads.cancel_fd, EPOLL_CTL_ADD,
+                                     atomic_load(&cancel->fd), &event) != 0 &&
+                           errno != EEXIST)) {
         return rlock__fail(RLOCK_ERESOURCE, "cannot watch the cancel signal: %s", strerror(errno));
     }
     return 0;

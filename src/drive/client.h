@@ -75,34 +75,37 @@ struct rlock_client {
     char name[160];    /* of our connections */
     char address[300]; /* for texts */
 
-    pthread_mutex_t home_mutex; /* for the groups that live there */
+    pthread_mutex_t home_mutex; /* for the groups whose first member is of this client */
     struct rlock__home home;
-    /* what no thread waits for, of the groups that live there: begun.c */
+    /* the operations on these groups that no thread waits for: begun.c */
     RLOCK__GUARDED_BY(home) struct {
         struct rlock__begun *begun;
-        struct rlock__timers due; /* when the service thread takes a step of each */
-        bool begun_asleep;        /* it sleeps until the first is due */
-        bool begun_closed;        /* none begins any more */
+        struct rlock__timers due; /* when the service thread runs the next step of each */
+        bool begun_asleep;        /* it sleeps until the first one is due */
+        bool begun_closed;        /* no other operation may begin */
     };
-    struct rlock__bells bells; /* of threads that have turns there; under its mutex */
+    struct rlock__bells bells; /* of threads that run these groups; under home_mutex */
 
-    struct rlock__node *nodes; /* the first, there from the start; none ever leaves, and any thread
-                                * may go through them: RLOCK__EACH_NODE */
+    struct rlock__node *nodes; /* the first one is there from the start. A node never leaves the
+                                * list, so any thread may walk it: RLOCK__EACH_NODE */
     size_t n_links;            /* to each node */
-    struct rlock__router *router;       /* where servers change; NULL: there is one node */
-    struct rlock__loop *loop;           /* of a client without threads; NULL else */
+    struct rlock__router
+        *router;              /* of a deployment with several servers; NULL: there is one node */
+    struct rlock__loop *loop; /* of a client that the program's event loop runs; or NULL */
     struct rlock__send_lock send_lock;  /* for the links of all nodes */
-    int64_t read_at;                    /* under it: when something was last read */
+    int64_t read_at;                    /* under it: when a reply was last read */
     struct rlock__io *stuck;            /* under it: the links with full sockets */
     _Atomic(struct rlock__io *) wanted; /* the links to serve: wanted.h */
     atomic_bool wake_wanted; /* wake-ups are due: the holder of the send lock delivers them */
-    struct pollfd *polled;   /* the service thread's: room for what it polls */
-    int wake_fd;             /* wakes the service thread */
-    int leader_fd;           /* wakes the leader */
-    int links_fd;            /* epoll of the links that are up; -1: there is one, which is polled */
-    int cancel_fd;           /* epoll of the cancel signals in use */
-    pthread_t service, dispatcher;
-    bool has_service, has_dispatcher;
+    int links_fd; /* epoll of the links that are up; -1: there is one link, which is polled */
+    struct {
+        pthread_t service, dispatcher;
+        bool has_service, has_dispatcher;
+        struct pollfd *polled; /* the descriptors that the service thread polls */
+        int wake_fd;           /* wakes the service thread */
+        int leader_fd;         /* wakes the leader */
+        int cancel_fd;         /* epoll of the cancel signals in use */
+    } threads;
     struct rlock_client *registered_prev, *registered_next;
 };
 
@@ -175,8 +178,8 @@ int rlock__run(struct rlock_client *client, struct rlock__call *call) RLOCK__NO_
 bool rlock__io_is_unawaited(const struct rlock__io *io) RLOCK__REQUIRES(core);
 
 void *rlock__service_main(void *arg); /* the client */
-/* What the thread does in each round, with client.polled polled in between. The plan fills
- * client.polled, and returns the number of entries; 0: the thread has to end. */
+/* What the thread does in each round, with client.threads.polled polled in between. The plan fills
+ * client.threads.polled, and returns the number of entries; 0: the thread has to end. */
 nfds_t rlock__service_plan(struct rlock_client *client, int64_t now,
                            int64_t *ret_until) RLOCK__NO_MUTEX;
 /* Reacts to what poll() reported, and does what is due by now. Plan again after that. */

@@ -221,7 +221,7 @@ RLOCK__REQUIRES(core) static void note_down(struct rlock__node *node, int64_t no
                 !server->is_let_go && rlock__router_waits(node) == 0;
 
     node->down_since = !down ? 0 : node->down_since != 0 ? node->down_since : now;
-    node->is_gone = down && now >= node->down_since + node->client->core.failover_us;
+    node->is_gone = down && now >= node->down_since + node->client->core.opts.failover_us;
 }
 
 /* For the map: whether another server may have a range of this one, with a lower epoch. */
@@ -378,10 +378,10 @@ RLOCK__ALONE struct rlock__router *rlock__cluster_new(struct rlock_client *clien
         return NULL;
     }
     cluster->router = (struct rlock__router){.ops = &ops, .client = client, .n_polled = 1};
-    client->core.slot = rlock__slot;
-    client->core.route = route;
-    client->core.redirect = redirect;
+    client->core.driver.slot = rlock__slot;
+    client->core.driver.route = route;
+    client->core.driver.redirect = redirect;
     client->core.several = true;
-    client->core.failover_us = FAILOVER_US;
+    client->core.opts.failover_us = FAILOVER_US;
     return &cluster->router;
 }

@@ -120,7 +120,7 @@ static void on_refused(struct rlock__cluster *cluster)
     char why[RLOCK__DETAIL_SIZE];
     int code;
 
-    if (cluster->router.client->core.acks != RLOCK_ACKS_OFF) {
+    if (cluster->router.client->core.opts.acks != RLOCK_ACKS_OFF) {
         note_once(cluster, "nobody says how many replicas have to acknowledge");
         (void)snprintf(why, sizeof(why),
                        "%s: CLUSTER NODES%s, so nobody says how many replicas have to "
@@ -242,7 +242,7 @@ RLOCK__REQUIRES(core) static void note_down(struct rlock__cluster *cluster, int6
 /* The longest between two questions. */
 RLOCK__REQUIRES(core) static int64_t quiet_us(const struct rlock__cluster *cluster)
 {
-    return cluster->router.client->core.acks != RLOCK_ACKS_OFF ? COUNT_US : QUIET_US;
+    return cluster->router.client->core.opts.acks != RLOCK_ACKS_OFF ? COUNT_US : QUIET_US;
 }
 
 /* The timeout is asked for less often: where that is not permitted, each time would be logged. So

@@ -164,7 +164,7 @@ static void plan(struct rlock_client *client)
 
     loop->planned = rlock__service_plan(client, now, &until);
     rlock__take_link(client);
-    good = register_all(loop, client->polled, closings);
+    good = register_all(loop, client->threads.polled, closings);
     rlock__give_link(client);
     arm(loop, good ? until : rlock__min(until, now + AGAIN_US));
 }
@@ -175,7 +175,7 @@ static void go_round(struct rlock_client *client, int timeout_ms)
     struct rlock__loop *loop = client->loop;
     int64_t now;
 
-    (void)poll(client->polled, loop->planned, timeout_ms);
+    (void)poll(client->threads.polled, loop->planned, timeout_ms);
     now = rlock__now_us(); /* before anything is read */
     if (now >= loop->armed_at) {
         disarm(loop);

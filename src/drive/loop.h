@@ -14,8 +14,8 @@ struct rlock__loop {
     int inner_fd; /* an epoll of what is polled; -1 none yet */
     int timer_fd;
     int64_t armed_at; /* when the timer fires; RLOCK__NEVER it does not */
-    nfds_t planned;   /* how many of client.polled are */
-    /* what the inner epoll polls, as client.polled was at the last plan */
+    nfds_t planned;   /* how many of client.threads.polled are */
+    /* what the inner epoll polls, as client.threads.polled was at the last plan */
     struct pollfd *registered;
     size_t n, room;
     unsigned closings; /* rlock__sock_closings() then */

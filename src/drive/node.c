@@ -88,9 +88,9 @@ RLOCK__ALONE struct rlock__node *rlock__node_free(struct rlock__node *node)
 static bool make_room(struct rlock_client *client, size_t n)
 {
     size_t all = RLOCK__POLLED + rlock__router_polled(client->router) + n * RLOCK__POLLED_EACH;
-    struct pollfd *polled = realloc(client->polled, all * sizeof(*polled));
+    struct pollfd *polled = realloc(client->threads.polled, all * sizeof(*polled));
 
-    client->polled = polled != NULL ? polled : client->polled;
+    client->threads.polled = polled != NULL ? polled : client->threads.polled;
     return polled != NULL;
 }
 

@@ -142,7 +142,7 @@ void rlock__router_set_silence(struct rlock_client *client, int64_t ms)
     int64_t us = rlock__max(ms * RLOCK__MS, LEAST_SILENCE_US);
     struct rlock__io *io;
 
-    client->core.failover_us = us;
+    client->core.opts.failover_us = us;
     RLOCK__EACH_IO(client, io) {
         io->link->pipeline.failover_us = us;
     }

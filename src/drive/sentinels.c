@@ -203,7 +203,7 @@ RLOCK__ALONE struct rlock__router *rlock__sentinels_new(struct rlock_client *cli
     if (!good) {
         return sentinels_free(&all->router);
     }
-    client->core.route = route;
+    client->core.driver.route = route;
     client->core.several = true;
     return &all->router;
 }

@@ -70,7 +70,7 @@ static void look_at_primary(const struct rlock__sentinels *all, struct rlock__ro
     round->known_is_out = primary != NULL && rlock__router_waits(primary) == 0 &&
                           rlock__link_is_down(&primary->server.links[0]);
     round->lease_us =
-        rlock__max(client->core.renewed_lease_us, client->core.leased_until - round->now);
+        rlock__max(client->core.opts.renewed_lease_us, client->core.leased_until - round->now);
     rlock__core_mutex_unlock(&client->mutex);
 }
 

@@ -25,8 +25,8 @@ RLOCK__REQUIRES(send) static void link_up(struct rlock__io *io)
     atomic_store(&io->server, server_number(got->run_id));
     atomic_store(&io->fd, rlock__conn_fd(io->conn));
     rlock__enter(node->client);
-    if (node->client->core.slot != NULL && got->version != 0) {
-        node->client->core.sharded = got->version >= 7;
+    if (node->client->core.driver.slot != NULL && got->version != 0) {
+        node->client->core.opts.sharded = got->version >= 7;
     }
     io->link->pipeline.alive_at = io->alive_at;
     io->greeted_at = 0;

@@ -24,7 +24,7 @@
 static void serve_cancels(struct rlock_client *client)
 {
     struct epoll_event events[16];
-    int n = epoll_wait(client->cancel_fd, events, 16, 0);
+    int n = epoll_wait(client->threads.cancel_fd, events, 16, 0);
 
     for (int i = 0; i < n; i++) {
         const void *cancel = (const void *)(uintptr_t)events[i].data.u64;
@@ -39,7 +39,7 @@ static void serve_cancels(struct rlock_client *client)
 
 /* ---- The thread ---- */
 
-/* The order in client.polled: these two, the router's connections, the connections of each node. */
+/* The order of what is polled: these two, the router, the connections of each node. */
 enum { WAKE, CANCEL, ROUTER = RLOCK__POLLED };
 enum { LINK, SUB = RLOCK__NODE_LINKS, N_EACH = RLOCK__POLLED_EACH };
 
@@ -179,14 +179,14 @@ static int64_t plan_core(struct rlock_client *client, struct pollfd *fds, int64_
 
 nfds_t rlock__service_plan(struct rlock_client *client, int64_t now, int64_t *ret_until)
 {
-    struct pollfd *fds = client->polled;
+    struct pollfd *fds = client->threads.polled;
     struct pollfd *nodes = &fds[ROUTER + rlock__router_polled(client->router)], *at = nodes;
     struct rlock__node *node;
     int64_t until = rlock__begun_next(client);
     bool stop;
 
-    fds[WAKE] = (struct pollfd){.fd = client->wake_fd, .events = POLLIN};
-    fds[CANCEL] = (struct pollfd){.fd = client->cancel_fd, .events = POLLIN};
+    fds[WAKE] = (struct pollfd){.fd = client->threads.wake_fd, .events = POLLIN};
+    fds[CANCEL] = (struct pollfd){.fd = client->threads.cancel_fd, .events = POLLIN};
     RLOCK__EACH_NODE(client, node) {
         until = rlock__min(until, plan_conns(node, at));
         at += N_EACH;
@@ -262,12 +262,12 @@ static void serve_nodes(struct rlock_client *client, const struct pollfd *fds, i
 
 void rlock__service_react(struct rlock_client *client, int64_t now)
 {
-    const struct pollfd *fds = client->polled;
+    const struct pollfd *fds = client->threads.polled;
     const struct pollfd *nodes = &fds[ROUTER + rlock__router_polled(client->router)];
     uint64_t pokes;
 
     if ((fds[WAKE].revents & POLLIN) != 0) {
-        (void)!read(client->wake_fd, &pokes, sizeof(pokes));
+        (void)!read(client->threads.wake_fd, &pokes, sizeof(pokes));
     }
     keep_watch(client, is_readable(client, nodes), now);
     serve_nodes(client, nodes, now);
@@ -285,7 +285,7 @@ void *rlock__service_main(void *arg)
     nfds_t n;
 
     while ((n = rlock__service_plan(client, now, &until)) != 0) {
-        (void)poll(client->polled, n, rlock__timeout_ms(until, now));
+        (void)poll(client->threads.polled, n, rlock__timeout_ms(until, now));
         now = rlock__now_us(); /* before anything is read */
         rlock__service_react(client, now);
         now = rlock__now_us();

@@ -36,7 +36,8 @@ static void refuse(struct rlock__group *group, const struct rlock__spec *a,
 
     (void)snprintf(group->detail, sizeof(group->detail),
                    "lock %s: clients of two members are on one server (%s and %s)",
-                   rlock__text(a->name, name, sizeof(name)), a->core->address, b->core->address);
+                   rlock__text(a->name, name, sizeof(name)), a->core->opts.address,
+                   b->core->opts.address);
     rlock__group_back_out(group, RLOCK_EINVAL, now);
 }
 

@@ -39,7 +39,7 @@ static void watched_fds(const struct rlock_client *client, struct pollfd fds[sta
 {
     const struct rlock__io *io = client->nodes->ios;
 
-    fds[0] = (struct pollfd){.fd = client->leader_fd, .events = POLLIN};
+    fds[0] = (struct pollfd){.fd = client->threads.leader_fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = client->links_fd, .events = POLLIN};
     if (client->links_fd < 0) {
         fds[1].fd = atomic_load(&io->fd);
@@ -88,7 +88,7 @@ void rlock__lead_react(struct rlock_client *client, const struct pollfd fds[stat
         rlock__core_mutex_unlock(&client->mutex);
     }
     if ((fds[0].revents & POLLIN) != 0) {
-        (void)!read(client->leader_fd, &pokes, sizeof(pokes));
+        (void)!read(client->threads.leader_fd, &pokes, sizeof(pokes));
     }
     if (fds[1].revents != 0) {
         read_at = rlock__drive_read(client, leader);

@@ -29,7 +29,7 @@ static void poke(int fd)
 
 void rlock__wake_service(const struct rlock_client *client)
 {
-    poke(client->wake_fd);
+    poke(client->threads.wake_fd);
 }
 
 void rlock__enter(struct rlock_client *client)
@@ -178,7 +178,7 @@ static void carry_out(struct rlock_client *client, const struct wakes *wakes)
         }
     }
     if (wakes->leader) {
-        poke(client->leader_fd);
+        poke(client->threads.leader_fd);
     }
     if (wakes->service) {
         rlock__wake_service(client);

@@ -71,7 +71,7 @@ static void release(const struct rlock__spec *spec, const struct rlock__args *ar
  * channel of a cluster may be heard at any node. */
 static bool knows_all_ears(const struct rlock__core *core)
 {
-    return core->redirect == NULL || (core->sharded && !core->announces_both);
+    return core->driver.redirect == NULL || (core->opts.sharded && !core->opts.announces_both);
 }
 
 static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)

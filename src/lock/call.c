@@ -13,7 +13,7 @@ void rlock__ready(struct rlock__call *call, enum rlock__why why)
 {
     assert(call->step != RLOCK__COMPLETE && why != 0);
     if (call->why == 0) {
-        DL_APPEND2(call->core->ready, call, ready_prev, ready_next);
+        DL_APPEND2(call->core->ready, call, ready.prev, ready.next);
     }
     call->why |= why;
 }
@@ -21,7 +21,7 @@ void rlock__ready(struct rlock__call *call, enum rlock__why why)
 void rlock__unready(struct rlock__call *call, unsigned why)
 {
     if (call->why != 0 && (call->why & ~why) == 0) {
-        DL_DELETE2(call->core->ready, call, ready_prev, ready_next);
+        DL_DELETE2(call->core->ready, call, ready.prev, ready.next);
     }
     call->why &= ~why;
 }
@@ -133,9 +133,9 @@ int64_t rlock__backoff(struct rlock__core *core, unsigned failures)
 struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
                                       char out[static RLOCK__OWNER_SIZE])
 {
-    size_t len = strlen(core->uuid);
+    size_t len = strlen(core->opts.uuid);
 
-    memcpy(out, core->uuid, len);
+    memcpy(out, core->opts.uuid, len);
     out[len++] = ':';
     len += rlock__digits(number, out + len);
     out[len] = '\0';
@@ -151,5 +151,5 @@ int64_t rlock__free_by(int64_t now, int64_t lease_us)
 
 int64_t rlock__valid_until(const struct rlock__core *core, int64_t t0, int64_t lease_us)
 {
-    return t0 + lease_us - rlock__max(2 * RLOCK__MS, lease_us / 100) - core->margin_us;
+    return t0 + lease_us - rlock__max(2 * RLOCK__MS, lease_us / 100) - core->opts.margin_us;
 }

@@ -107,6 +107,53 @@ enum rlock__step {
     RLOCK__COMPLETE,
 };
 
+/* The part of a call that takes a lock. */
+struct rlock__acquire {
+    /* inputs */
+    int64_t wait_us;            /* 0: one attempt; negative: for ever */
+    int64_t lease_us;           /* 0: renewed */
+    int64_t timeout_us;         /* for the server to answer; 0: the client's op_timeout */
+    int64_t min_uptime_us;      /* a server that runs for less does not count; 0: any counts */
+    struct rlock__batch *batch; /* it is taken together with these; NULL: alone */
+    bool timed; /* a member of a group that waits, and times out when the group does */
+
+    /* results */
+    int64_t valid_until, lease_granted_us;
+    uint64_t token;
+
+    /* the core's */
+    struct rlock__queue *queue;
+    int64_t granted_until; /* head of the queue: the call before it may hold until then; 0: no */
+    uint32_t target;       /* the count that is asked for */
+    uint64_t gen;          /* generation of its latest copy */
+    struct rlock__copies *lost; /* copies of this number whose links broke; NULL: none */
+    int64_t begun_at;
+    int64_t sent_at; /* when the latest copy of an attempt was sent */
+    unsigned attempts;
+    unsigned spins;               /* pauses of a spin lock so far */
+    struct rlock__orphan *orphan; /* what it left on the server, and waits for */
+    struct rlock__orphan *spare;  /* from its first attempt on: for what it may leave */
+    struct rlock__request *look;  /* asks whether its grant counts, which was given behind ASKING */
+    struct rlock__ack ack;        /* asks whether enough replicas have its grant */
+    unsigned confirmed;           /* how many replicas had it, by the latest answer */
+    int64_t granted_t0;           /* the t0 of its grant */
+    bool asked;                   /* its latest answer came from behind ASKING */
+    int64_t hint;                 /* from its latest answer, for its next attempt */
+    bool enqueued;                /* an attempt may have queued it on the server */
+    bool stale;                   /* it was woken while an attempt was in flight */
+    bool deaf;                    /* its channel was not subscribed when it last asked */
+    bool contended;               /* the server named another holder */
+};
+
+/* The part of a call that runs one command. */
+struct rlock__command {
+    struct rlock__cmd cmd; /* what to send; the call takes it over */
+    bool once;             /* it must not be sent twice */
+    /* reads the reply, under the mutex; returns the call's code */
+    int (*read)(struct rlock__call *call, const struct rlock__reply *reply);
+    void *reader; /* for read */
+};
+
 /*
  * One call of a user, from its begin to its completion. The caller owns the memory, and leaves it
  * in place until the call is in core.done. It sets the inputs; all else is zero. A RELEASE has
@@ -154,9 +201,11 @@ struct rlock__call {
     int64_t deadline; /* ACQUIRE: of its wait for the holder; acquire_wait.c says more */
     struct rlock__hold *hold;
     struct rlock__channel *channel;
-    struct rlock__call *wait_prev, *wait_next;   /* in the channel's waiters */
-    struct rlock__call *ready_prev, *ready_next; /* in core.ready */
-    unsigned why;                                /* enum rlock__why; 0: it is not in core.ready */
+    struct rlock__call *wait_prev, *wait_next; /* in the channel's waiters */
+    struct {
+        struct rlock__call *prev, *next;
+    } ready;      /* in core.ready */
+    unsigned why; /* enum rlock__why; 0: it is not in core.ready */
     unsigned failures;
     struct rlock__request *request;
     uint64_t number; /* of its attempt, on the server */
@@ -164,49 +213,8 @@ struct rlock__call {
     bool described;  /* there is a text for what it came to so far */
 
     union {
-        struct { /* ACQUIRE */
-            /* inputs */
-            int64_t wait_us;       /* 0: one attempt; negative: for ever */
-            int64_t lease_us;      /* 0: renewed */
-            int64_t timeout_us;    /* for the server to answer; 0: the client's op_timeout */
-            int64_t min_uptime_us; /* a server that runs for less does not count; 0: any does */
-            struct rlock__batch *batch; /* it is taken together with these; NULL: alone */
-            bool timed; /* of a member: its group waits, and times out when it does */
-
-            /* results */
-            int64_t valid_until, lease_granted_us;
-            uint64_t token;
-
-            /* the core's */
-            struct rlock__queue *queue;
-            int64_t granted_until; /* HEAD: so long the call before it may hold; 0: it does not */
-            uint32_t target;       /* the count that is asked for */
-            uint64_t gen;          /* generation of its latest copy */
-            struct rlock__copies *lost; /* copies of this number whose links broke; NULL none */
-            int64_t begun_at;
-            int64_t sent_at; /* when the latest copy of an attempt was sent */
-            unsigned attempts;
-            unsigned spins;               /* pauses of a spin lock so far */
-            struct rlock__orphan *orphan; /* what it left on the server, and waits for */
-            struct rlock__orphan *spare;  /* from its first attempt on: for what it may leave */
-            struct rlock__request *look;  /* whether its grant, which it has, counts */
-            struct rlock__ack ack;        /* the same: whether enough replicas have it */
-            unsigned confirmed;           /* how many had it, by the latest answer */
-            int64_t granted_t0;           /* the t0 of that */
-            bool asked;                   /* its latest answer came from behind ASKING */
-            int64_t hint;                 /* from its last answer, for its next attempt */
-            bool enqueued;                /* an attempt may have queued it on the server */
-            bool stale;                   /* it was woken while an attempt was in flight */
-            bool deaf;                    /* its channel was not subscribed when it last asked */
-            bool contended;               /* somebody else held the lock, as far as it was told */
-        };
-        struct {                   /* COMMAND */
-            struct rlock__cmd cmd; /* what to send; the call takes it over */
-            bool once;             /* it must not be sent twice */
-            /* reads the reply, under the mutex; returns the call's code */
-            int (*read)(struct rlock__call *call, const struct rlock__reply *reply);
-            void *reader; /* for read */
-        };
+        struct rlock__acquire acquire;
+        struct rlock__command command;
     };
 };
 

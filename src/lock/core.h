@@ -32,6 +32,7 @@
 #include "base/table.h"
 #include "base/uuid.h"
 #include "lock/call.h"
+#include "lock/driver.h"
 #include "lock/server/server.h"
 
 #define RLOCK__OWNER_SIZE (RLOCK__UUID_LEN + 1 + 20 + 1) /* "uuid:number" and a NUL */
@@ -182,52 +183,15 @@ struct rlock__log_quota {
     unsigned lines, left_out;
 };
 
-/* Whom a server names in place of an answer. */
-enum rlock__redirect {
-    RLOCK__NO_REDIRECT,
-    RLOCK__MOVED, /* another server has the key */
-    RLOCK__ASK,   /* another server has it for this command alone */
-};
-
 struct rlock__core {
-    /* set by the driver, constant */
-    char uuid[RLOCK__UUID_LEN + 1];
-    uint64_t serial; /* of the client in this process */
-    int64_t op_timeout_us, renewed_lease_us, margin_us;
-    int64_t failover_us; /* wire/pipeline.h; 0: nobody replaces a server */
-    bool sharded;        /* releases are announced on sharded channels */
-    bool announces_both; /* where they are, on plain ones too, and both are heard */
-    bool no_pass;        /* no hold is passed on inside the client */
-    int acks;            /* how many replicas must have what counts: a number, or RLOCK_ACKS_… */
-    bool acks_on_disk;   /* they must have it on disk, and so must the primary */
-    struct rlock__bytes prefix;
-    enum rlock_level log_level;
-    bool logs_all; /* no line is left out; a simulator replays a seed, and shows all of it */
-    struct rlock__log_quota log_quotas[RLOCK_LOG_DEBUG + 1]; /* by level */
-    struct rlock__timer log_second;          /* the end of the second that they count */
-    size_t slice;                            /* RLOCK__SLICE, or another number; 0 that */
-    const char *address;                     /* of all that it talks to: for order, and texts */
-    void (*unref)(struct rlock__core *core); /* the last spec is gone */
-    /* A key's slot, of a cluster; NULL: there is one server. */
-    unsigned (*slot)(struct rlock__bytes key);
-    /* Which of its servers has the lock's key, as far as the driver knows by now. */
-    struct rlock__server *(*route)(struct rlock__core *core, const struct rlock__spec *spec);
-    bool several;     /* a key's server may be another one later */
-    int64_t moved_at; /* when a key's server was last found to be another one, or another run of it;
-                         0 never. The driver notes what it finds */
-    /*
-     * What a server's error says of where the key is, and which server has it: NULL where that one
-     * cannot be asked. On MOVED the driver's map has learned it then; on ASK nothing remembers it.
-     * Without this function there is one server.
-     */
-    enum rlock__redirect (*redirect)(struct rlock__core *core, const struct rlock__link *link,
-                                     const struct rlock__reply *reply,
-                                     struct rlock__server **ret_server);
-    /* A server has become a replica: it may be known which one is the primary. NULL: it is not. */
-    void (*on_demoted)(struct rlock__core *core);
-    const char *trouble; /* why the driver does not know for certain which server has a key, for
-                          * texts; NULL: it does */
-    rlock__timer_fn *on_grant_due; /* the core's own: what a grant's timer fires */
+    struct rlock__core_opts opts;
+    struct rlock__driver driver;
+
+    /* set by the driver, and changed by it */
+    bool several;        /* a key's server may be another one later */
+    int64_t moved_at;    /* when the server of a key, or its run, last changed; 0: never */
+    const char *trouble; /* why the driver is not certain which server has a key, for texts; NULL:
+                          * it is certain */
 
     /* actions */
     struct rlock__call *done;
@@ -236,43 +200,54 @@ struct rlock__core {
     struct rlock__note *notes;
 
     struct rlock__server *servers;
-    struct rlock__server *touched; /* the end of the event looks at these alone, */
-    struct rlock__server *changed; /* the driver looks at these then: rlock__core_changed() */
+    struct rlock__server *touched; /* the end of the event visits these servers alone, */
+    struct rlock__server *changed; /* and the driver visits these: rlock__core_changed() */
     bool lists_names;              /* a server lists a replica at an address that the map knows */
-    unsigned n_connecting;         /* connections to them that are being made */
-    struct rlock__timers timers;   /* of calls, and the core's own: all that are due fire */
-    struct rlock__timer needs;     /* looks for servers that nothing needs; need.c */
-    int64_t unused_us;             /* how long that lasts; 0: nobody has looked yet */
+    unsigned n_connecting;         /* connections that are being made */
+
+    struct rlock__timers timers; /* of calls, and the core's own: all that are due fire */
+    /* The bulk timers, of grants and orphans. An event fires a slice of the due ones, here and in
+     * link.due. */
+    struct rlock__timers crowd;
+    /* of links: the next renewal, or the end of a validity whose renewal waits to be sent */
+    struct rlock__timers renewals;
+    int64_t resume_at;              /* a slice was used up: the next one is not before then */
+    rlock__timer_fn *on_grant_due;  /* what a grant's timer fires */
+    struct rlock__timer needs;      /* looks for servers that nothing needs: need.c */
+    struct rlock__timer log_second; /* the end of the second that log_quotas count */
+    struct rlock__log_quota log_quotas[RLOCK_LOG_DEBUG + 1]; /* by level */
+
     int64_t leased_until; /* the latest time until which a server may keep one of our leases */
-    struct rlock__timers crowd;    /* of grants and orphans: an event fires a slice of the due ones,
-                                      here and in link.due */
-    struct rlock__timers renewals; /* of links: the next renewal, or the end of the validity of a
-                                      hold that waits for its renewal */
-    int64_t resume_at;             /* a slice was used up: the next one is not before then */
-    uint64_t random;               /* xorshift; seeded by the driver */
+    uint64_t random;      /* xorshift; seeded by the driver */
     uint64_t last_number, last_gen;
     bool closed;
-    struct rlock__hold *holds;                  /* all rows */
-    struct rlock__table tables[RLOCK__TABLES];  /* of all rows, by owner, side and Redis key */
-    struct rlock__table numbers[RLOCK__TABLES]; /* of those that were granted, by number */
-    struct rlock__table locks[RLOCK__TABLES];   /* of those that are exclusive, by Redis key */
-    struct rlock__hold *idle;                   /* rows that are kept for the next ones, */
-    struct rlock__grant *idle_grants;           /* grants with their losses, */
-    struct rlock__orphan *spares;               /* and orphans */
-    unsigned n_idle, n_idle_grants, n_spares;
-    struct rlock__hold *sweep;  /* the next row that the sweep looks at; NULL there is none */
+
+    struct {                                        /* hold/table.c */
+        struct rlock__hold *holds;                  /* all rows */
+        struct rlock__table tables[RLOCK__TABLES];  /* of all rows, by owner, side and Redis key */
+        struct rlock__table numbers[RLOCK__TABLES]; /* of granted rows, by number */
+        struct rlock__table locks[RLOCK__TABLES];   /* of exclusive granted rows, by Redis key */
+        struct rlock__hold *sweep;                  /* the next row of the sweep; NULL: none */
+        struct rlock__hold *idle;                   /* rows that are kept for the next ones, */
+        struct rlock__grant *idle_grants;           /* and grants with their losses */
+        unsigned n_idle, n_idle_grants;
+    } rows;
+    struct { /* hold/orphan.c, hold/spare.c, hold/released.c */
+        struct rlock__orphan *orphans;
+        struct rlock__orphan *spares; /* kept for the next ones */
+        unsigned n_spares;
+        struct rlock__released *released; /* the latest releases; NULL: none so far */
+        size_t n_released;
+    } recovery;
     struct rlock__table queues; /* by the lock's key */
     struct rlock__queue *idle_queues;
     unsigned n_idle_queues;
     struct rlock__pool requests;
-    struct rlock__orphan *orphans;
-    struct rlock__released *released; /* of late: lock/hold/released.h. NULL: nothing was */
-    size_t n_released;                /* so far */
-    struct rlock__call *calls;        /* all that are not complete */
-    struct rlock__call *ready;        /* those that go on at the end of the event */
+    struct rlock__call *calls; /* all that are not complete */
+    struct rlock__call *ready; /* those that go on at the end of the event */
     struct rlock__listener *listeners;
     struct rlock__buf scratch;
-    unsigned unchecked; /* so many events more are not checked; check.h */
+    unsigned unchecked; /* so many events more are not checked: check.h */
 };
 
 /* Something has changed for the server: the end of the event looks at its links and channels. */

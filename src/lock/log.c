@@ -17,7 +17,7 @@ void rlock__note(struct rlock__core *core, enum rlock_level level, const char *f
     struct rlock__note *note;
     va_list args;
 
-    if (level > core->log_level) {
+    if (level > core->opts.log_level) {
         return;
     }
     note = calloc(1, sizeof(*note));
@@ -54,7 +54,7 @@ bool rlock__log_may(struct rlock__core *core, enum rlock_level level, bool routi
 {
     struct rlock__log_quota *quota = &core->log_quotas[level];
 
-    if (core->logs_all) {
+    if (core->opts.logs_all) {
         return true;
     }
     if (!core->log_second.set) {
@@ -78,7 +78,7 @@ void rlock__log_event(struct rlock__core *core, enum rlock_level level, int64_t 
     char text[RLOCK__DETAIL_SIZE];
     va_list args;
 
-    if (level <= core->log_level && rlock__log_may(core, level, false, now)) {
+    if (level <= core->opts.log_level && rlock__log_may(core, level, false, now)) {
         va_start(args, format);
         (void)vsnprintf(text, sizeof(text), format, args);
         va_end(args);

@@ -15,7 +15,7 @@ struct rlock__spec *rlock__spec_unref(struct rlock__spec *spec)
         struct rlock__core *core = spec->core;
 
         free(spec);
-        core->unref(core);
+        core->driver.unref(core);
     }
     return NULL;
 }
@@ -56,20 +56,20 @@ struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock
     struct rlock__buf key = {0}, channel = {0};
     struct rlock__spec *spec = NULL;
 
-    (void)rlock__buf_add(&key, core->prefix.at, core->prefix.len);
+    (void)rlock__buf_add(&key, core->opts.prefix.at, core->opts.prefix.len);
     (void)rlock__buf_add(&key, name.at, name.len);
     if (!key.failed) {
         ops->channel(rlock__bytes(key.data, key.len), &channel);
     }
     if (!key.failed && !channel.failed) {
-        spec = spec_alloc(core->prefix.len, rlock__bytes(key.data, key.len),
+        spec = spec_alloc(core->opts.prefix.len, rlock__bytes(key.data, key.len),
                           rlock__bytes(channel.data, channel.len), tuning);
     }
     if (spec != NULL) {
         spec->ops = ops;
         spec->core = core;
-        spec->hash = rlock__bytes_hash(spec->key) ^ (unsigned)core->serial;
-        spec->slot = core->slot != NULL ? core->slot(spec->key) : 0;
+        spec->hash = rlock__bytes_hash(spec->key) ^ (unsigned)core->opts.serial;
+        spec->slot = core->driver.slot != NULL ? core->driver.slot(spec->key) : 0;
         atomic_init(&spec->refs, 1);
     }
     rlock__buf_fini(&key);
@@ -110,9 +110,9 @@ struct rlock__loss *rlock__loss_free(struct rlock__loss *loss)
 void rlock__announcement(const struct rlock__spec *spec, struct rlock__cmd *cmd)
 {
     const struct rlock__core *core = spec->core;
-    const char *sharded = core->announces_both ? "BOTH" : "SPUBLISH";
+    const char *sharded = core->opts.announces_both ? "BOTH" : "SPUBLISH";
 
-    rlock__cmd_arg(cmd, rlock__bytes_of(core->sharded ? sharded : "PUBLISH"));
+    rlock__cmd_arg(cmd, rlock__bytes_of(core->opts.sharded ? sharded : "PUBLISH"));
     rlock__cmd_arg(cmd, spec->channel);
 }
 

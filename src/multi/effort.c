@@ -122,7 +122,7 @@ static bool name_member(struct rlock__group *group, const struct rlock__member *
     char name[96];
     int n = snprintf(group->detail + len, room, "%s%s%sserver %s", first ? "" : ", ",
                      alike ? "" : rlock__text(spec->name, name, sizeof(name)), alike ? "" : " on ",
-                     spec->core->address);
+                     spec->core->opts.address);
     bool fits = n >= 0 && (size_t)n < room;
 
     group->detail[fits ? len + (size_t)n : len] = '\0';

@@ -17,10 +17,11 @@ static int compare(const void *left, const void *right)
         order = a->key.len < b->key.len ? -1 : 1;
     }
     if (order == 0) {
-        order = strcmp(a->core->address, b->core->address);
+        order = strcmp(a->core->opts.address, b->core->opts.address);
     }
     return order != 0 ? order
-                      : (a->core->serial > b->core->serial) - (a->core->serial < b->core->serial);
+                      : (a->core->opts.serial > b->core->opts.serial) -
+                            (a->core->opts.serial < b->core->opts.serial);
 }
 
 static void write_name(struct rlock__group_spec *spec, char *out)

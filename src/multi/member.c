@@ -43,11 +43,11 @@ void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept
     member->spoke = false;
     member->code = 0;
     call = begin(member, RLOCK__ACQUIRE);
-    call->wait_us = wait_us == RLOCK__NEVER ? -1 : wait_us;
-    call->lease_us = effort->lease_us;
-    call->timeout_us = once;
-    call->timed = group->hurried && effort->wait_us != 0;
-    call->min_uptime_us = group->spec->max_lease_us;
+    call->acquire.wait_us = wait_us == RLOCK__NEVER ? -1 : wait_us;
+    call->acquire.lease_us = effort->lease_us;
+    call->acquire.timeout_us = once;
+    call->acquire.timed = group->hurried && effort->wait_us != 0;
+    call->acquire.min_uptime_us = group->spec->max_lease_us;
     call->prompt = group->spec->ops->counts_alone;
     call->kept = kept && effort->lease_us != 0;
     call->renewed = effort->lease_us == 0 && member->renewed_from == 0;

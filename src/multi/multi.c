@@ -31,7 +31,7 @@ static void take_together(struct rlock__group *group, int64_t now)
                                    .until = patient ? RLOCK__NEVER : now + wait / 2};
     for (size_t i = 0; i < batch->n; i++) {
         rlock__member_take(&group->members[i], wait, false, now);
-        group->members[i].call.batch = batch;
+        group->members[i].call.acquire.batch = batch;
         batch->calls[i] = &group->members[i].call;
     }
 }

@@ -226,7 +226,8 @@ static void take(struct rlock__group *group, int64_t now)
 static void moved(struct rlock__group *group, struct rlock__member *member, int64_t now)
 {
     if (member->tried && !member->running) {
-        if (member->code == RLOCK_ETIMEDOUT && member->call.contended) { /* it was waited for */
+        if (member->code == RLOCK_ETIMEDOUT &&
+            member->call.acquire.contended) { /* it was waited for */
             member->code = RLOCK_EBUSY;
         }
         note_answer(member);

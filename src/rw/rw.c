@@ -160,7 +160,7 @@ void rlock__rw_inspect(struct rlock__bytes key, const char *side, const char *uu
 
 static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
 {
-    rlock__rw_inspect(spec->key, spec->ops->kind, spec->core->uuid, ret_cmd);
+    rlock__rw_inspect(spec->key, spec->ops->kind, spec->core->opts.uuid, ret_cmd);
 }
 
 static void force(const struct rlock__spec *spec, const struct rlock__args *args,

@@ -552,8 +552,8 @@ struct town *town_new(uint64_t seed, int64_t slot_ms)
     town->conn = sim_server_connect(town->server);
     town->peers = recorded_scripts();
     town->peers = town->peers != NULL ? town->peers : peer_scripts(PEER_NEW);
-    town->core.prefix = rlock__bytes("", 0);
-    town->core.unref = on_unref;
+    town->core.opts.prefix = rlock__bytes("", 0);
+    town->core.driver.unref = on_unref;
     town->spec =
         rlock__spec_new(&town->core, &rlock__fair_ops, rlock__bytes_of(TOWN_LOCK), &tuning);
     return town;

@@ -46,7 +46,7 @@ static unsigned int name_at(const struct fixture *f, size_t server, char name[32
 static void hurry(struct rlock_client *client)
 {
     rlock__enter(client);
-    client->core.unused_us = UNUSED_US;
+    client->core.opts.unused_us = UNUSED_US;
     if (client->core.needs.set) {
         rlock__timer_set(&client->core.timers, &client->core.needs, rlock__now_us() + UNUSED_US);
     }

@@ -217,14 +217,15 @@ static void client_init(struct stage *stage, struct stage_client *client,
     struct rlock__core *core = &client->core;
     unsigned index = (unsigned)(client - stage->clients);
 
-    (void)snprintf(core->uuid, sizeof(core->uuid), "00000000-0000-4000-8000-%012u", index % 1000);
-    core->serial = index + 1;
+    (void)snprintf(core->opts.uuid, sizeof(core->opts.uuid), "00000000-0000-4000-8000-%012u",
+                   index % 1000);
+    core->opts.serial = index + 1;
     core->random = index + 1;
-    core->renewed_lease_us = lease_us;
-    core->op_timeout_us = RLOCK__SECOND;
-    core->prefix = rlock__bytes("", 0);
-    core->no_pass = true;
-    core->unref = unref;
+    core->opts.renewed_lease_us = lease_us;
+    core->opts.op_timeout_us = RLOCK__SECOND;
+    core->opts.prefix = rlock__bytes("", 0);
+    core->opts.no_pass = true;
+    core->driver.unref = unref;
     alone_init(core, &client->server, "simulated");
     client->spec = rlock__spec_new(core, kind, rlock__bytes_of(STAGE_KEY), NULL);
     client->link = sim_server_connect(stage->server);

@@ -69,7 +69,7 @@ static struct stage_client *client_of(struct trial *t, size_t owner)
 
 static void name_of(struct trial *t, size_t owner, uint64_t number, char out[static MODEL_NAME])
 {
-    (void)snprintf(out, MODEL_NAME, "%s:%llu", client_of(t, owner)->core.uuid,
+    (void)snprintf(out, MODEL_NAME, "%s:%llu", client_of(t, owner)->core.opts.uuid,
                    (unsigned long long)number);
 }
 
@@ -162,7 +162,7 @@ static void on_time(void *payload)
  * instant. */
 static bool is_proven_by_a_grant(struct trial *t, size_t owner, const struct rlock__loss *loss)
 {
-    const char *uuid = client_of(t, owner)->core.uuid;
+    const char *uuid = client_of(t, owner)->core.opts.uuid;
     struct sim_key_info lock;
     struct sim_view holder;
 
@@ -212,9 +212,10 @@ static void compare_grant(struct trial *t, size_t owner, const struct rlock__cal
     const struct model_hold *hold = &t->model.holds[owner];
 
     same(t, "the count", call->count, hold->count);
-    same(t, "the token of the hold", call->token, hold->token);
-    same(t, "the lease", call->lease_granted_us, call->lease_us != 0 ? call->lease_us : LEASE);
-    same(t, "until when the call says it is valid", call->valid_until, hold->valid_until);
+    same(t, "the token of the hold", call->acquire.token, hold->token);
+    same(t, "the lease", call->acquire.lease_granted_us,
+         call->acquire.lease_us != 0 ? call->acquire.lease_us : LEASE);
+    same(t, "until when the call says it is valid", call->acquire.valid_until, hold->valid_until);
     t->grants += call->count == 1;
     t->nested += call->count > 1;
     t->waited += t->model.now != t->players[owner].began;
@@ -228,8 +229,8 @@ static void on_taken(struct trial *t, size_t owner, const struct rlock__call *ca
 
     switch (call->code) {
     case RLOCK_ETIMEDOUT:
-        assert_true(call->wait_us > 0);
-        same(t, "when it gives up", now, began + call->wait_us);
+        assert_true(call->acquire.wait_us > 0);
+        same(t, "when it gives up", now, began + call->acquire.wait_us);
         break;
     case RLOCK_ECANCELED:
         assert_ptr_equal(call->cancel, &t->random);
@@ -237,13 +238,13 @@ static void on_taken(struct trial *t, size_t owner, const struct rlock__call *ca
     default:
         name_of(t, owner, call->number, name);
         fresh = model_find(&t->model, name) == MODEL_OWNERS;
-        same(t, "the code", call->code, model_take(&t->model, owner, name, call->lease_us));
+        same(t, "the code", call->code, model_take(&t->model, owner, name, call->acquire.lease_us));
         if (call->code == 0) {
             assert_true(fresh || call->count > 1);
             note_grant(t, name);
             compare_grant(t, owner, call);
         } else if (call->code == RLOCK_EBUSY) {
-            same(t, "the wait of one that is told that it is busy", call->wait_us, 0);
+            same(t, "the wait of one that is told that it is busy", call->acquire.wait_us, 0);
         }
     }
 }
@@ -309,7 +310,8 @@ static void take(struct trial *t, size_t owner)
 
     note(t, "a lock", owner, lease, wait);
     begin(t, owner,
-          (struct rlock__call){.kind = RLOCK__ACQUIRE, .wait_us = wait, .lease_us = lease});
+          (struct rlock__call){
+              .kind = RLOCK__ACQUIRE, .acquire.wait_us = wait, .acquire.lease_us = lease});
     assert_true(!t->players[owner].calling || (none && queues && wait != 0));
 }
 
@@ -333,7 +335,7 @@ static void cancel(struct trial *t, size_t owner)
 
 static int read_inspect(struct rlock__call *call, const struct rlock__reply *reply)
 {
-    struct trial *t = call->reader;
+    struct trial *t = call->command.reader;
 
     t->seen = (struct rlock_info)RLOCK_INFO_INIT;
     call->spec->ops->read_inspect(reply, &t->seen, NULL);
@@ -342,7 +344,7 @@ static int read_inspect(struct rlock__call *call, const struct rlock__reply *rep
 
 static int read_force(struct rlock__call *call, const struct rlock__reply *reply)
 {
-    struct trial *t = call->reader;
+    struct trial *t = call->command.reader;
 
     t->opened = call->spec->ops->read_release(reply).outcome == RLOCK__DONE;
     if (t->opened) {
@@ -357,11 +359,11 @@ static void inspect(struct trial *t)
     size_t client = (size_t)dice(t, STAGE_CLIENTS);
     struct rlock__spec *spec = t->stage.clients[client].spec;
     struct rlock__call call = {
-        .kind = RLOCK__COMMAND, .spec = spec, .read = read_inspect, .reader = t};
+        .kind = RLOCK__COMMAND, .spec = spec, .command.read = read_inspect, .command.reader = t};
     bool locked = !model_is_free(&t->model);
 
     note(t, "an inspection", client, 0, 0);
-    spec->ops->inspect(spec, &call.cmd);
+    spec->ops->inspect(spec, &call.command.cmd);
     stage_begin(&t->stage, client, &call);
     same(t, "whether it is seen locked", t->seen.locked, locked);
     same(t, "how many are seen to hold it", t->seen.holders, locked);
@@ -378,7 +380,7 @@ static void force(struct trial *t)
     size_t client = (size_t)dice(t, STAGE_CLIENTS);
     struct rlock__spec *spec = t->stage.clients[client].spec;
     struct rlock__call call = {
-        .kind = RLOCK__COMMAND, .spec = spec, .read = read_force, .reader = t};
+        .kind = RLOCK__COMMAND, .spec = spec, .command.read = read_force, .command.reader = t};
     struct rlock__args args = {.seen = rlock__bytes_of(t->seen.holder)};
     size_t owner = model_find(&t->model, t->seen.holder);
     bool may = !model_is_free(&t->model) && strcmp(t->seen.holder, t->model.server.holder) == 0;
@@ -388,7 +390,7 @@ static void force(struct trial *t)
         return;
     }
     note(t, "a force", client, 0, 0);
-    spec->ops->force(spec, &args, &call.cmd);
+    spec->ops->force(spec, &args, &call.command.cmd);
     stage_begin(&t->stage, client, &call);
     same(t, "whether it was opened", t->opened, may);
     if (may && owner < MODEL_OWNERS && owner / STAGE_OWNERS == client) {
@@ -487,7 +489,8 @@ static void play(uint64_t seed, const struct rlock_ops *kind, struct model_kind 
 
     stage_open(&t.stage, kind, LEASE, &events);
     for (size_t i = 0; i < STAGE_CLIENTS; i++) {
-        t.stage.clients[i].core.uuid[14] = '8'; /* of ours: for others a spinning client pauses */
+        t.stage.clients[i].core.opts.uuid[14] =
+            '8'; /* of ours: for others a spinning client pauses */
     }
     for (int i = 0; i < n; i++) {
         stage_wait(&t.stage, t.stage.now + some_time(&t));

@@ -46,7 +46,7 @@ static void room_open_kind(struct room *room, const struct rlock_ops *kind)
 
     *room = (struct room){.n_lost = 0};
     stage_open(&room->stage, kind, LEASE, &events);
-    room->stage.clients[0].core.no_pass = false;
+    room->stage.clients[0].core.opts.no_pass = false;
 }
 
 static void room_open(struct room *room)
@@ -64,8 +64,8 @@ static void room_close(struct room *room)
 static void take_for(struct room *room, size_t owner, int64_t wait, int64_t lease)
 {
     room->calls[owner] = (struct rlock__call){.kind = RLOCK__ACQUIRE,
-                                              .wait_us = wait,
-                                              .lease_us = lease,
+                                              .acquire.wait_us = wait,
+                                              .acquire.lease_us = lease,
                                               .texts = owner == 1 ? &room->texts : NULL,
                                               .owner = {.id = owner + 1, .given = true}};
     stage_begin(&room->stage, 0, &room->calls[owner]);
@@ -156,10 +156,10 @@ ROOM_TEST(who_waits_for_a_hold_of_its_client_asks_nothing)
     take(room, 0);
     take(room, 1);
     stage_wait(&room->stage, room->stage.now + RLOCK__SECOND);
-    assert_int_equal(room->calls[1].attempts, 0);
+    assert_int_equal(room->calls[1].acquire.attempts, 0);
     take_for(room, 2, 0, 0); /* who does not wait asks at once */
     assert_int_equal(room->calls[2].code, RLOCK_EBUSY);
-    assert_int_equal(room->calls[2].attempts, 1);
+    assert_int_equal(room->calls[2].acquire.attempts, 1);
 }
 
 ROOM_TEST(what_was_passed_on_is_renewed_for_its_new_owner)
@@ -239,7 +239,7 @@ ROOM_TEST(a_nested_level_stays)
 {
     uint64_t number = fill(room);
     struct rlock__call more = {
-        .kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}, .wait_us = 0};
+        .kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}, .acquire.wait_us = 0};
 
     stage_begin(&room->stage, 0, &more);
     assert_int_equal(more.count, 2);
@@ -277,12 +277,12 @@ static void ask(struct room *room, size_t client, const char *seen)
 {
     struct rlock__spec *spec = room->stage.clients[client].spec;
     struct rlock__args args = {.seen = rlock__bytes_of(seen)};
-    struct rlock__call call = {.kind = RLOCK__COMMAND, .read = read_nothing};
+    struct rlock__call call = {.kind = RLOCK__COMMAND, .command.read = read_nothing};
 
     if (seen[0] == '\0') {
-        spec->ops->inspect(spec, &call.cmd);
+        spec->ops->inspect(spec, &call.command.cmd);
     } else {
-        spec->ops->force(spec, &args, &call.cmd);
+        spec->ops->force(spec, &args, &call.command.cmd);
     }
     stage_begin(&room->stage, client, &call);
 }
@@ -363,7 +363,7 @@ ROOM_TEST(beside_another_client_of_ours_it_is_passed_on)
 {
     uint64_t number;
 
-    room->stage.clients[1].core.uuid[14] = '8';
+    room->stage.clients[1].core.opts.uuid[14] = '8';
     number = fill_behind_another(room);
     leave(room, 0);
     assert_true(has(room, 1));
@@ -374,7 +374,7 @@ ROOM_TEST(a_client_may_pass_nothing)
 {
     uint64_t number;
 
-    room->stage.clients[0].core.no_pass = true;
+    room->stage.clients[0].core.opts.no_pass = true;
     number = fill(room);
     leave(room, 0);
     assert_true(has(room, 1));
@@ -426,7 +426,7 @@ ROOM_TEST(who_waits_in_vain_is_told_which_hold_of_its_client_it_was)
     take_for(room, 1, RLOCK__SECOND, 0);
     stage_wait(&room->stage, room->stage.now + RLOCK__SECOND);
     assert_int_equal(room->calls[1].code, RLOCK_ETIMEDOUT);
-    (void)snprintf(expected, sizeof(expected), "held by %s:%llu", room->stage.clients[0].core.uuid,
-                   (unsigned long long)on_server(room));
+    (void)snprintf(expected, sizeof(expected), "held by %s:%llu",
+                   room->stage.clients[0].core.opts.uuid, (unsigned long long)on_server(room));
     assert_non_null(strstr(room->texts.detail, expected));
 }

@@ -35,7 +35,7 @@ static void begin(struct player *player, enum rlock__call_kind kind, int64_t wai
 
     player->leaves = 0;
     player->call = (struct rlock__call){.kind = kind,
-                                        .wait_us = wait,
+                                        .acquire.wait_us = wait,
                                         .owner = {.id = owner + 1, .given = true},
                                         .payload = player};
     stage_begin(&player->crowd->stage, player->client, &player->call);
@@ -345,7 +345,7 @@ static int64_t share_beside_pollers(struct pollers *pollers, struct crowd *crowd
     open_crowd_of(crowd, &rlock__spin_ops);
     crowd->hold_us = hold_us;
     crowd->rest_us = rest_us;
-    crowd->stage.clients[0].core.uuid[14] = '8'; /* the version of ours */
+    crowd->stage.clients[0].core.opts.uuid[14] = '8'; /* the version of ours */
     crowd->stage.clients[0].core.random = seed;
     open_pollers(pollers, crowd, seed);
     for (size_t i = 0; i < STAGE_OWNERS; i++) {

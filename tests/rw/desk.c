@@ -66,8 +66,9 @@ void desk_init(struct desk *desk, struct rlock__bytes name, bool prefer_writers)
     struct rlock__cmd cmd = {0};
     uint64_t asks;
 
-    *desk = (struct desk){.server = sim_server_new(1), .core = {.unref = unref, .prefix = {"", 0}}};
-    (void)snprintf(desk->core.uuid, sizeof(desk->core.uuid),
+    *desk = (struct desk){.server = sim_server_new(1),
+                          .core = {.driver.unref = unref, .opts.prefix = {"", 0}}};
+    (void)snprintf(desk->core.opts.uuid, sizeof(desk->core.opts.uuid),
                    "285475da-9152-4c83-822a-67ee2f116a79");
     sim_server_set_events(desk->server,
                           &(struct sim_events){.on_frame = on_frame, .payload = desk});
@@ -113,7 +114,7 @@ const char *desk_owner(struct desk *desk, uint64_t number)
 {
     static char text[RLOCK__OWNER_SIZE];
 
-    (void)snprintf(text, sizeof(text), "%s:%llu", desk->core.uuid, (unsigned long long)number);
+    (void)snprintf(text, sizeof(text), "%s:%llu", desk->core.opts.uuid, (unsigned long long)number);
     return text;
 }
 

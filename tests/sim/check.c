@@ -33,7 +33,7 @@ static struct sim_view view_of(const char *text)
 static void owner_name(const struct sim_client *client, unsigned side, uint64_t number,
                        char out[static RLOCK__OWNER_SIZE + 6])
 {
-    (void)snprintf(out, RLOCK__OWNER_SIZE + 6, "%s:%llu%s", client->core.uuid,
+    (void)snprintf(out, RLOCK__OWNER_SIZE + 6, "%s:%llu%s", client->core.opts.uuid,
                    (unsigned long long)number, side == 1 ? ":write" : "");
 }
 
@@ -376,7 +376,8 @@ static void check_timed_out(const struct sim_user *user)
 {
     const struct sim_client *client = user->client;
 
-    if (client->world->config.faults == 0 && user->call.attempts == 0 && user->call.target != 0) {
+    if (client->world->config.faults == 0 && user->call.acquire.attempts == 0 &&
+        user->call.acquire.target != 0) {
         sim_violate(client->world, "client %u: timed out for %s, and asked nobody", client->index,
                     client->world->keys[user->key]);
     }
@@ -409,7 +410,7 @@ static void check_token(struct sim_user *user)
 {
     struct sim_world *world = user->client->world;
     struct sim_hold *hold = hold_of(user);
-    uint64_t token = user->call.token, *last = &world->last_token[user->key];
+    uint64_t token = user->call.acquire.token, *last = &world->last_token[user->key];
 
     if (world->config.kind != &rlock__fenced_ops || user->call.kind != RLOCK__ACQUIRE) {
         return;
@@ -453,7 +454,7 @@ static void check_doubt(const struct sim_user *user)
     struct sim_client *client = user->client;
     bool taking = user->call.kind == RLOCK__ACQUIRE;
 
-    if (taking && user->call.attempts == 0) {
+    if (taking && user->call.acquire.attempts == 0) {
         sim_violate(client->world, "client %u: in doubt of %s, which it did not ask for",
                     client->index, client->world->keys[user->key]);
     }

@@ -92,8 +92,8 @@ void sim_check_taken_side(const struct sim_user *user)
         sim_violate(world, "client %u: would not deadlock on %s", user->client->index,
                     world->keys[user->key]);
     }
-    if (!writing && call->code == RLOCK_EBUSY && call->attempts != 0 && !user->doomed_call &&
-        believes(user, 1)) {
+    if (!writing && call->code == RLOCK_EBUSY && call->acquire.attempts != 0 &&
+        !user->doomed_call && believes(user, 1)) {
         sim_violate(world, "client %u: writes %s, and may not read it", user->client->index,
                     world->keys[user->key]);
     }

@@ -41,7 +41,8 @@ static void check_subscriptions(const struct sim_client *client, unsigned node)
         const struct rlock__channel *channel = RLOCK__OF(struct rlock__channel, node, at);
         struct sim_view name = {channel->name.at, channel->name.len};
 
-        if ((channel->live && !sim_server_hears(server, conn->id, name, client->core.sharded)) ||
+        if ((channel->live &&
+             !sim_server_hears(server, conn->id, name, client->core.opts.sharded)) ||
             (channel->plain && !sim_server_hears(server, conn->id, name, false))) {
             sim_violate(client->world, "client %u: believes to hear %.*s at node %u, and does not",
                         client->index, (int)name.len, name.data, node);

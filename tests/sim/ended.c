@@ -39,14 +39,15 @@ void sim_note_ended(struct sim_user *user)
     struct sim_client *client = user->client;
     const struct rlock__call *call = &user->call;
     struct sim_hold *hold = &user->holds[user->side];
-    int64_t lease = call->lease_us != 0 ? call->lease_us : client->world->config.lease;
+    int64_t lease =
+        call->acquire.lease_us != 0 ? call->acquire.lease_us : client->world->config.lease;
 
     if (hold->depth != 0 || sim_is_passed(user)) {
         return;
     }
     if (call->kind == RLOCK__ACQUIRE &&
         (call->code == RLOCK_EINDOUBT || call->code == RLOCK_ECANCELED)) {
-        note(client, call->number, call->sent_at + lease);
+        note(client, call->number, call->acquire.sent_at + lease);
     } else if (call->kind == RLOCK__RELEASE && call->code == 0) {
         note(client, hold->number, sim_clock(client) + hold->lease);
     } else if (call->kind == RLOCK__RELEASE && (call->code == RLOCK_EINDOUBT || hold->shared)) {
@@ -112,15 +113,17 @@ bool sim_is_given_back(const struct sim_user *user)
 {
     const struct rlock__call *call = &user->call;
     const struct rlock__orphan *orphan;
-    int64_t lease = call->lease_us != 0 ? call->lease_us : call->core->renewed_lease_us;
+    int64_t lease =
+        call->acquire.lease_us != 0 ? call->acquire.lease_us : call->core->opts.renewed_lease_us;
 
-    if (call->target == 1 || call->hold->grant != NULL) { /* else nothing shortens it any more */
-        lease = rlock__acquire_lease(call, call->sent_at);
+    if (call->acquire.target == 1 ||
+        call->hold->grant != NULL) { /* else nothing shortens it any more */
+        lease = rlock__acquire_lease(call, call->acquire.sent_at);
     }
-    if (sim_clock(user->client) >= call->sent_at + lease) {
+    if (sim_clock(user->client) >= call->acquire.sent_at + lease) {
         return true;
     }
-    DL_FOREACH(user->client->core.orphans, orphan) {
+    DL_FOREACH(user->client->core.recovery.orphans, orphan) {
         if (orphan->number == user->call.number && orphan->spec == user->call.spec) {
             return true;
         }

@@ -44,8 +44,9 @@ void sim_force_look(struct sim_user *user)
         return;
     }
     spec = user->client->specs[user->side][user->key];
-    user->call = (struct rlock__call){.kind = RLOCK__COMMAND, .spec = spec, .read = read_look};
-    spec->ops->inspect(spec, &user->call.cmd);
+    user->call =
+        (struct rlock__call){.kind = RLOCK__COMMAND, .spec = spec, .command.read = read_look};
+    spec->ops->inspect(spec, &user->call.command.cmd);
     sim_user_begin(user);
 }
 
@@ -100,8 +101,8 @@ void sim_force_open(struct sim_user *user)
     }
     user->opened = false;
     user->call = (struct rlock__call){
-        .kind = RLOCK__COMMAND, .spec = spec, .read = read_force, .once = true};
-    spec->ops->force(spec, &args, &user->call.cmd);
+        .kind = RLOCK__COMMAND, .spec = spec, .command.read = read_force, .command.once = true};
+    spec->ops->force(spec, &args, &user->call.command.cmd);
     sim_trace(world, "client %u user %llu: forces %s, held by %s", user->client->index,
               (unsigned long long)user->owner.id, world->keys[user->key], user->seen);
     doom_seen(user);
@@ -112,7 +113,7 @@ void sim_force_open(struct sim_user *user)
  * it. */
 static void lose(struct sim_client *client, const char *seen)
 {
-    for (const char *at = seen; (at = strstr(at, client->core.uuid)) != NULL;) {
+    for (const char *at = seen; (at = strstr(at, client->core.opts.uuid)) != NULL;) {
         at += RLOCK__UUID_LEN;
         if (*at == ':') {
             rlock__core_forced(&client->core, strtoull(at + 1, NULL, 10), sim_clock(client));

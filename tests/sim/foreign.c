@@ -232,9 +232,10 @@ static bool knows_it_alone(const struct sim_user *user)
 void sim_foreign_call(const struct sim_user *user)
 {
     /* it waits for a hold of its own client, and asked nobody */
-    bool waits_here = strncmp(user->texts.holder, user->client->core.uuid, RLOCK__UUID_LEN) == 0;
+    bool waits_here =
+        strncmp(user->texts.holder, user->client->core.opts.uuid, RLOCK__UUID_LEN) == 0;
 
-    if (user->calling && knows_it_alone(user) && user->call.contended && !waits_here &&
+    if (user->calling && knows_it_alone(user) && user->call.acquire.contended && !waits_here &&
         !user->client->world->foreign.looks_held) {
         sim_violate(user->client->world, "client %u: takes %s for a lock, which is none",
                     user->client->index, user->client->world->keys[user->key]);

@@ -67,7 +67,7 @@ static bool is_doomed(const struct sim_owner *owner, struct sim_place place)
 static struct sim_view write_field(const struct rlock__core *core, const struct rlock_ops *kind,
                                    uint64_t number, char out[static SIM_OWNER_SIZE])
 {
-    int n = snprintf(out, SIM_OWNER_SIZE, "%s:%llu%s", core->uuid, (unsigned long long)number,
+    int n = snprintf(out, SIM_OWNER_SIZE, "%s:%llu%s", core->opts.uuid, (unsigned long long)number,
                      kind == &rlock__write_ops ? ":write" : "");
 
     return (struct sim_view){out, (size_t)n};
@@ -313,7 +313,7 @@ static void check_levels(const struct sim_process *process, struct sim_world *wo
 {
     const struct rlock__hold *hold;
 
-    DL_FOREACH(world->clients[process->index]->core.holds, hold) {
+    DL_FOREACH(world->clients[process->index]->core.rows.holds, hold) {
         if (hold->busy || hold->state != RLOCK__HOLD_HELD || hold->grant->releasing) {
             continue;
         }
@@ -324,7 +324,7 @@ static void check_levels(const struct sim_process *process, struct sim_world *wo
                         levels_of(process, hold));
         }
         if (world->config.faults == 0 && !process->all->drift_beyond &&
-            hold->spec->core->orphans == NULL &&
+            hold->spec->core->recovery.orphans == NULL &&
             hold->grant->valid_until > sim_process_clock(process) &&
             hold->count != count_on_server(world, hold)) {
             sim_violate(world, "process %u owner %llu: %.*s counts %u levels, its server %u",
@@ -341,7 +341,7 @@ static bool knows(const struct sim_client *client, uint64_t number)
     const struct rlock__hold *hold;
     const struct rlock__call *call;
 
-    DL_FOREACH(client->core.holds, hold) {
+    DL_FOREACH(client->core.rows.holds, hold) {
         if (hold->grant != NULL && hold->grant->number == number) {
             return true;
         }
@@ -352,7 +352,7 @@ static bool knows(const struct sim_client *client, uint64_t number)
             return true;
         }
     }
-    return client->core.orphans != NULL;
+    return client->core.recovery.orphans != NULL;
 }
 
 /* Whether an owner that the server has is unknown to its client. */
@@ -361,7 +361,7 @@ static bool is_unknown(const struct sim_world *world, const char *owner)
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         const struct sim_client *client = world->clients[i];
 
-        if (strncmp(owner, client->core.uuid, RLOCK__UUID_LEN) == 0) {
+        if (strncmp(owner, client->core.opts.uuid, RLOCK__UUID_LEN) == 0) {
             return !knows(client, strtoull(owner + RLOCK__UUID_LEN + 1, NULL, 10));
         }
     }

@@ -39,7 +39,7 @@ static const struct rlock__orphan *orphan_of(const struct rlock__member *member,
 {
     const struct rlock__orphan *orphan;
 
-    DL_FOREACH(member->spec->core->orphans, orphan) {
+    DL_FOREACH(member->spec->core->recovery.orphans, orphan) {
         if (orphan->number == number) {
             return orphan;
         }

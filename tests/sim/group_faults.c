@@ -242,8 +242,8 @@ static void delete_key(struct sim_groups *all)
     for (unsigned i = 0; i < all->config.n_processes; i++) {
         struct sim_client *client = world->clients[i];
 
-        if (strncmp(owner, client->core.uuid, RLOCK__UUID_LEN) == 0 && !sim_is_paused(client) &&
-            sim_chance(world, 500)) {
+        if (strncmp(owner, client->core.opts.uuid, RLOCK__UUID_LEN) == 0 &&
+            !sim_is_paused(client) && sim_chance(world, 500)) {
             rlock__core_forced(&client->core, number, sim_clock(client));
             sim_pump(client);
         }

@@ -24,7 +24,7 @@ struct sim_client *sim_client_of(const struct rlock__member *member)
 
 static struct sim_groups *all_of(const struct sim_client *client)
 {
-    struct sim_world *worlds = client->world - (client->core.serial - 1) / SIM_PROCESSES;
+    struct sim_world *worlds = client->world - (client->core.opts.serial - 1) / SIM_PROCESSES;
 
     return RLOCK__OF(struct sim_groups, worlds, worlds);
 }
@@ -99,7 +99,7 @@ void sim_pump(struct sim_client *client)
             struct rlock__loss *loss = core->lost;
 
             DL_DELETE(core->lost, loss);
-            if (loss->reason == RLOCK_LOST_RESTARTED && core->orphans == NULL) {
+            if (loss->reason == RLOCK_LOST_RESTARTED && core->recovery.orphans == NULL) {
                 sim_violate(client->world,
                             "process %u: a hold that a restart ended is not given back",
                             client->index);
@@ -196,17 +196,17 @@ static struct sim_client *client_new(struct sim_process *process, unsigned serve
     client->may_kill = config->faults == 0 || !sim_chance(world, 50);
     client->may_listen = config->faults == 0 || !sim_chance(world, 50);
     client->tick.fire = on_tick;
-    (void)snprintf(client->core.uuid, sizeof(client->core.uuid),
+    (void)snprintf(client->core.opts.uuid, sizeof(client->core.opts.uuid),
                    "00000000-0000-%c000-8%u%02u-%04u%08llx", is_peer(process) ? '4' : '8', server,
                    process->index, 0, (unsigned long long)sim_random(world, 0xffffffff));
-    client->core.serial = server * SIM_PROCESSES + process->index + 1;
+    client->core.opts.serial = server * SIM_PROCESSES + process->index + 1;
     client->core.random = (uint64_t)sim_random(world, INT64_MAX) | 1;
-    client->core.renewed_lease_us = config->lease;
-    client->core.op_timeout_us = config->op_timeout;
-    client->core.prefix = rlock__bytes("", 0);
-    client->core.unref = on_unref;
-    client->core.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
-    client->core.logs_all = true;
+    client->core.opts.renewed_lease_us = config->lease;
+    client->core.opts.op_timeout_us = config->op_timeout;
+    client->core.opts.prefix = rlock__bytes("", 0);
+    client->core.driver.unref = on_unref;
+    client->core.opts.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
+    client->core.opts.logs_all = true;
     sim_wire_core(client, addresses[server]);
     for (unsigned i = 0; i < config->n_keys; i++) {
         client->specs[0][i] = rlock__spec_new(&client->core, process->all->kinds[server][i],

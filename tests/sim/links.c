@@ -350,14 +350,14 @@ void sim_wire_core(struct sim_client *client, const char *address)
     const struct sim_config *config = &client->world->config;
     struct rlock__core *core = &client->core;
 
-    core->address = address;
-    core->route = route;
-    core->redirect = config->n_nodes > 1 ? redirect : NULL;
+    core->opts.address = address;
+    core->driver.route = route;
+    core->driver.redirect = config->n_nodes > 1 ? redirect : NULL;
     core->several = config->n_nodes > 1;
-    core->failover_us = config->failover_us;
-    core->announces_both = config->both;
-    core->no_pass = config->no_pass;
-    core->sharded = config->sharded && !(config->both && client->index == 0);
+    core->opts.failover_us = config->failover_us;
+    core->opts.announces_both = config->both;
+    core->opts.no_pass = config->no_pass;
+    core->opts.sharded = config->sharded && !(config->both && client->index == 0);
     memcpy(client->known, client->world->node_of, sizeof(client->known));
     rlock__core_init(core);
     for (unsigned i = 0; i < config->n_nodes; i++) {

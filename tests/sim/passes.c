@@ -38,7 +38,7 @@ bool sim_is_passed(const struct sim_user *user)
 
 static bool waits(const struct sim_user *user)
 {
-    return user->calling && user->call.kind == RLOCK__ACQUIRE && user->call.queue != NULL;
+    return user->calling && user->call.kind == RLOCK__ACQUIRE && user->call.acquire.queue != NULL;
 }
 
 static void check_receiver(struct sim_user *user, const struct sim_user *giver)
@@ -55,7 +55,7 @@ static void check_receiver(struct sim_user *user, const struct sim_user *giver)
                         client->index, key);
         }
     }
-    if (user->key != giver->key || user->call.lease_us != 0 || giver->holds[0].depth != 1 ||
+    if (user->key != giver->key || user->call.acquire.lease_us != 0 || giver->holds[0].depth != 1 ||
         giver->holds[0].fixed || user->call.count != 1) {
         sim_violate(client->world, "client %u: %s is passed on for something else", client->index,
                     key);
@@ -143,15 +143,15 @@ void sim_passes(struct sim_user *user)
     bool awaits = may_pass && waits(user) && is_awaited(user);
 
     /* at the end of its wait it asks once, whoever has it */
-    if (awaits && user->awaits && call->attempts > user->tries &&
+    if (awaits && user->awaits && call->acquire.attempts > user->tries &&
         sim_clock(client) < call->deadline) {
         sim_violate(client->world, "client %u: asks for %s, which another one here holds",
                     client->index, client->world->keys[user->key]);
     }
     user->asks = waits(user) && call->step == RLOCK__ASKING;
-    user->open = waits(user) && rlock__copies_are_open(call->lost);
+    user->open = waits(user) && rlock__copies_are_open(call->acquire.lost);
     user->awaits = awaits;
-    user->tries = call->attempts;
-    user->own = waits(user) && call->target == 1 ? call->number : 0;
+    user->tries = call->acquire.attempts;
+    user->own = waits(user) && call->acquire.target == 1 ? call->number : 0;
     user->joined = !waits(user) ? 0 : user->joined != 0 ? user->joined : ++client->world->joins;
 }

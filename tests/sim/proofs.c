@@ -56,15 +56,15 @@ void sim_proofs_done(const struct sim_user *user)
     const struct sim_client *client = user->client;
     const struct rlock__call *call = &user->call;
     bool refused = call->kind == RLOCK__ACQUIRE && call->code == RLOCK_EBUSY &&
-                   call->attempts == 1 && !call->asked;
+                   call->acquire.attempts == 1 && !call->acquire.asked;
 
     for (unsigned i = 0; refused && i < client->n_users; i++) {
         const struct sim_user *other = &client->users[i];
         const struct rlock__hold *hold =
             other != user && other->key == user->key ? believed(other) : NULL;
 
-        if (hold != NULL && call->sent_at > hold->grant->granted_at && !hold->grant->verifies &&
-            !is_named(user, hold)) {
+        if (hold != NULL && call->acquire.sent_at > hold->grant->granted_at &&
+            !hold->grant->verifies && !is_named(user, hold)) {
             sim_violate(client->world, "client %u: %s is %s's, and user %llu believes to hold it",
                         client->index, client->world->keys[user->key], user->texts.holder,
                         (unsigned long long)other->owner.id);

@@ -126,7 +126,7 @@ static const struct sim_client *find_client(const struct sim_world *world, const
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         const struct sim_client *client = world->clients[i];
 
-        if (client != NULL && strncmp(name, client->core.uuid, RLOCK__UUID_LEN) == 0) {
+        if (client != NULL && strncmp(name, client->core.opts.uuid, RLOCK__UUID_LEN) == 0) {
             return client;
         }
     }
@@ -139,7 +139,7 @@ static const struct sim_user *find_waiter(const struct sim_client *client, const
     for (unsigned i = 0; i < client->n_users; i++) {
         const struct sim_user *user = &client->users[i];
 
-        if (user->calling && user->call.kind == RLOCK__ACQUIRE && user->call.enqueued &&
+        if (user->calling && user->call.kind == RLOCK__ACQUIRE && user->call.acquire.enqueued &&
             user->call.number == strtoull(name + RLOCK__UUID_LEN + 1, NULL, 10)) {
             return user;
         }
@@ -503,7 +503,8 @@ void sim_check_refused(const struct sim_user *user)
     bool is_new = world->now < world->restored_until[user->key] + HEAD_SILENT + DEAD_SEEN;
 
     if ((world->config.kind->caps & RLOCK__CAP_QUEUES) == 0 || queue->n == 0 || queue->meddled ||
-        queue->holder[0] != '\0' || !user->call.contended || user->began_at <= queue->dead_since) {
+        queue->holder[0] != '\0' || !user->call.acquire.contended ||
+        user->began_at <= queue->dead_since) {
         return;
     }
     if (queue->seen_dead == 0 || is_new) {
@@ -535,7 +536,7 @@ bool sim_queue_is_settled(const struct sim_world *world, const struct sim_key_in
             const struct sim_client *client = world->clients[j];
 
             if (client->may_kill && item.name.len > RLOCK__UUID_LEN &&
-                memcmp(item.name.data, client->core.uuid, RLOCK__UUID_LEN) == 0) {
+                memcmp(item.name.data, client->core.opts.uuid, RLOCK__UUID_LEN) == 0) {
                 return false;
             }
         }

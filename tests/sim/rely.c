@@ -23,7 +23,7 @@ int64_t sim_valid_until(const struct sim_hold *hold)
 
 const struct rlock__hold *sim_find_hold(const struct sim_client *client, uint64_t number)
 {
-    const struct rlock__hold *hold = client->core.holds;
+    const struct rlock__hold *hold = client->core.rows.holds;
 
     while (hold != NULL && (hold->grant == NULL || hold->grant->number != number)) {
         hold = hold->next;
@@ -51,8 +51,8 @@ int64_t sim_user_due(const struct sim_user *user)
 {
     const struct rlock__call *call = &user->call;
     bool takes = call->kind == RLOCK__ACQUIRE;
-    bool waits = takes && call->wait_us != 0;
-    int64_t wait = waits ? call->wait_us : 0;
+    bool waits = takes && call->acquire.wait_us != 0;
+    int64_t wait = waits ? call->acquire.wait_us : 0;
     int64_t due = wait < 0 ? RLOCK__NEVER : user->began + wait + answer_time(user, waits);
 
     if (user->call.kind == RLOCK__RELEASE) {
@@ -83,11 +83,11 @@ static bool outlives_holder(const struct sim_user *user)
     const struct sim_world *world = client->world;
     int64_t now = sim_clock(client), left = world->holder_ends[user->key] - world->now;
 
-    return has_one_holder(world) && user->call.error == 0 && user->call.contended &&
+    return has_one_holder(world) && user->call.error == 0 && user->call.acquire.contended &&
            strcmp(user->texts.holder, world->holder[user->key]) == 0 &&
-           world->now - world->holder_since[user->key] >= now - user->call.sent_at &&
+           world->now - world->holder_since[user->key] >= now - user->call.acquire.sent_at &&
            user->call.timer.at - now - world->config.delay_max - 30 * RLOCK__MS > left &&
-           is_free_for(client, now - user->call.sent_at + 2 * world->config.delay_max);
+           is_free_for(client, now - user->call.acquire.sent_at + 2 * world->config.delay_max);
 }
 
 /* A spinning call looks again after pauses that double, with a jitter that grows. One that was
@@ -95,13 +95,14 @@ static bool outlives_holder(const struct sim_user *user)
 static void check_spin(struct sim_user *user)
 {
     const struct rlock__call *call = &user->call;
-    int64_t pause = call->timer.at - sim_clock(user->client), nth = (int64_t)call->spins - 1;
+    int64_t pause = call->timer.at - sim_clock(user->client),
+            nth = (int64_t)call->acquire.spins - 1;
     int64_t least = rlock__min(RLOCK__MS << rlock__min(rlock__max(nth, 0), 7), 128 * RLOCK__MS);
 
-    if (call->spins == user->spins) {
+    if (call->acquire.spins == user->spins) {
         return;
     }
-    user->spins = call->spins;
+    user->spins = call->acquire.spins;
     if (call->error == 0 && call->timer.at != call->deadline &&
         (pause < least || pause > least + rlock__min(nth, 128) * RLOCK__MS)) {
         sim_violate(user->client->world, "client %u: pause %lld of its spinning is %lld us",
@@ -120,10 +121,10 @@ static void check_sleep(struct sim_user *user)
         (call->step != RLOCK__SLEEPING && call->step != RLOCK__SUBSCRIBING)) {
         return;
     }
-    longest = call->error != 0                          ? RLOCK__BACKOFF_US + RLOCK__BACKOFF_MAX_US
-              : sim_hears(client, call) && !call->asked ? RLOCK__RECHECK_US
-                                                        : RLOCK__POLL_US;
-    if (call->target > 1 && call->error == 0) {
+    longest = call->error != 0 ? RLOCK__BACKOFF_US + RLOCK__BACKOFF_MAX_US
+              : sim_hears(client, call) && !call->acquire.asked ? RLOCK__RECHECK_US
+                                                                : RLOCK__POLL_US;
+    if (call->acquire.target > 1 && call->error == 0) {
         sim_violate(client->world, "client %u: waits for a level of its own hold of %s",
                     client->index, client->world->keys[user->key]);
     } else if (call->spec->ops->pause != NULL) {
@@ -151,8 +152,8 @@ static void check_count(const struct sim_user *user, unsigned side)
     const struct rlock__hold *hold = sim_find_hold(client, mine->number);
 
     if (hold != NULL && hold->state == RLOCK__HOLD_HELD && !hold->busy && client->may_kill &&
-        client->core.orphans == NULL && !mine->doomed && !mine->half && !hold->grant->uneven &&
-        sim_valid_until(mine) > sim_clock(client) &&
+        client->core.recovery.orphans == NULL && !mine->doomed && !mine->half &&
+        !hold->grant->uneven && sim_valid_until(mine) > sim_clock(client) &&
         sim_server_count(user, side) != (long)hold->count) {
         sim_violate(client->world, "client %u: %u levels of %s, the server has %ld", client->index,
                     hold->count, client->world->keys[user->key], sim_server_count(user, side));
@@ -204,7 +205,8 @@ void sim_rely(struct sim_user *user)
 {
     const struct rlock__call *call = &user->call;
 
-    if (user->calling && call->step == RLOCK__ASKING && call->enqueued && call->channel == NULL) {
+    if (user->calling && call->step == RLOCK__ASKING && call->acquire.enqueued &&
+        call->channel == NULL) {
         sim_violate(user->client->world, "client %u: queues for %s, and does not listen",
                     user->client->index, user->client->world->keys[user->key]);
     }
@@ -228,7 +230,7 @@ static void note_levels(const struct sim_user *user, struct sim_hold *hold)
 
     if (call->kind == RLOCK__ACQUIRE && call->code == 0) {
         hold->renewed &= (1U << hold->depth) - 1; /* another thread may have given up one here */
-        hold->renewed |= (call->lease_us == 0 ? 1U : 0U) << hold->depth;
+        hold->renewed |= (call->acquire.lease_us == 0 ? 1U : 0U) << hold->depth;
         hold->not_after = 0;
         if (hold->depth == 1) {
             hold->first_until = sim_valid_until(hold);
@@ -367,7 +369,8 @@ void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason
 static bool knows(const struct sim_client *client, uint64_t number)
 {
     const struct rlock__hold *hold = sim_find_hold(client, number);
-    bool known = client->core.orphans != NULL || (hold != NULL && hold->state == RLOCK__HOLD_HELD);
+    bool known =
+        client->core.recovery.orphans != NULL || (hold != NULL && hold->state == RLOCK__HOLD_HELD);
 
     for (const struct rlock__call *call = client->core.calls; call != NULL; call = call->all_next) {
         known |= call->number == number;
@@ -386,7 +389,7 @@ static bool is_stray(const struct sim_world *world, const char *holder, int64_t 
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         const struct sim_client *client = world->clients[i];
 
-        if (client != NULL && strncmp(holder, client->core.uuid, RLOCK__UUID_LEN) == 0) {
+        if (client != NULL && strncmp(holder, client->core.opts.uuid, RLOCK__UUID_LEN) == 0) {
             uint64_t number = strtoull(holder + RLOCK__UUID_LEN + 1, NULL, 10);
 
             *ret_excused = rlock__max(client->hampered, client->disturbed);
@@ -446,7 +449,7 @@ static void note_holder(struct sim_world *world, unsigned key, struct sim_view h
         struct sim_client *client = world->clients[i / SIM_MAX_USERS];
         struct sim_hold *hold = &client->users[i % SIM_MAX_USERS].holds[0];
 
-        (void)snprintf(name, sizeof(name), "%s:%llu", client->core.uuid,
+        (void)snprintf(name, sizeof(name), "%s:%llu", client->core.opts.uuid,
                        (unsigned long long)hold->number);
         if (strcmp(name, next) == 0) {
             hold->expired = false;

@@ -87,7 +87,8 @@ void sim_replica_lags(struct sim_world *world)
 void sim_replica_leaves(struct sim_client *client)
 {
     if (client->world->config.n_acks != 0 && client->world->config.failover_us == 0 &&
-        !sim_is_paused(client) && client->core.acks != 1 /* asked for, whatever the map says */) {
+        !sim_is_paused(client) &&
+        client->core.opts.acks != 1 /* asked for, whatever the map says */) {
         client->is_lax = true;
         client->knows_replica = !client->knows_replica;
         sim_trace(client->world, "client %u: %u replicas", client->index, client->knows_replica);
@@ -149,7 +150,7 @@ static bool is_lax(const struct sim_client *client)
     const struct sim_world *world = client->world;
 
     return client->is_lax || world->now < client->omits_until ||
-           (client->core.acks == 1 && sim_standby_has_twin(world)) ||
+           (client->core.opts.acks == 1 && sim_standby_has_twin(world)) ||
            (world->config.failover_us != 0 && world->epoch != 0 &&
             (client->epoch != world->epoch ||
              world->now < client->heard_at + 2 * world->config.lease));

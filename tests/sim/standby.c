@@ -337,7 +337,7 @@ bool sim_standby_counts(const struct sim_client *client)
 {
     const struct rlock__replica *view = view_of(client);
 
-    return client->core.acks != 1 || view == NULL || view->is_free;
+    return client->core.opts.acks != 1 || view == NULL || view->is_free;
 }
 
 static void check(struct sim_client *client)

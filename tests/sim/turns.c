@@ -34,7 +34,7 @@ void sim_turns_key(struct sim_world *world, unsigned key)
         return;
     }
     for (unsigned i = 0; i < world->config.n_clients; i++) {
-        if (strncmp(before, world->clients[i]->core.uuid, RLOCK__UUID_LEN) == 0) {
+        if (strncmp(before, world->clients[i]->core.opts.uuid, RLOCK__UUID_LEN) == 0) {
             world->turns[key].left_before[i] = world->turns[key].left_at[i];
             world->turns[key].left_at[i] = world->now;
         }
@@ -120,7 +120,7 @@ static bool is_fresh(const struct sim_user *user)
 {
     const struct sim_client *client = user->client;
     const struct sim_turns *turns = &client->world->turns[user->key];
-    int64_t asked_at = client->world->now - (sim_clock(client) - user->call.sent_at);
+    int64_t asked_at = client->world->now - (sim_clock(client) - user->call.acquire.sent_at);
 
     return user->began_at >= turns->gave_at[client->index] &&
            asked_at < turns->answered_at[client->index];
@@ -132,8 +132,9 @@ static void check_asking(const struct sim_user *user)
     const struct rlock__call *call = &user->call;
     int64_t rest = call->deadline - sim_clock(client);
 
-    if (call->attempts > user->attempts && call->wait_us != 0 && call->target == 1 &&
-        rest > 2 * client->slowest + 20 * RLOCK__MS && !is_fresh(user) &&
+    if (call->acquire.attempts > user->attempts && call->acquire.wait_us != 0 &&
+        call->acquire.target == 1 && rest > 2 * client->slowest + 20 * RLOCK__MS &&
+        !is_fresh(user) &&
         client->world->now < client->world->turns[user->key].yields_until[client->index]) {
         sim_violate(client->world, "client %u: takes %s again before others could", client->index,
                     client->world->keys[user->key]);
@@ -185,7 +186,7 @@ static void check_pausing(const struct sim_user *user)
                       ? client->world->config.op_timeout
                       : longest;
     }
-    if (call->wait_us == 0 || call->target > 1) {
+    if (call->acquire.wait_us == 0 || call->acquire.target > 1) {
         sim_violate(client->world, "client %u: pauses, and must not", client->index);
     } else if (call->timer.set && !has_time(call, client)) {
         return; /* it waits for the end */
@@ -214,7 +215,7 @@ void sim_turns(struct sim_user *user)
     if (takes && user->call.step == RLOCK__PAUSING) {
         check_pausing(user);
     }
-    user->attempts = takes ? user->call.attempts : 0;
+    user->attempts = takes ? user->call.acquire.attempts : 0;
     if (listens) {
         user->listened_at[user->key] = world->now;
     }

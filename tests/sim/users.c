@@ -61,13 +61,13 @@ static void take(struct sim_user *user)
     }
     user->side = choose_side(user);
     if (dice >= 3) {
-        user->call.wait_us = dice >= 8 ? -1 : 1 + sim_random(world, 3 * lease);
+        user->call.acquire.wait_us = dice >= 8 ? -1 : 1 + sim_random(world, 3 * lease);
     }
     if (dice == 3 || dice == 4) { /* one deadline for several, and soon */
-        user->call.wait_us = SHORT_WAIT - sim_clock(user->client) % SHORT_WAIT;
+        user->call.acquire.wait_us = SHORT_WAIT - sim_clock(user->client) % SHORT_WAIT;
     }
     if (sim_chance(world, 400)) {
-        user->call.lease_us = 20 * RLOCK__MS + sim_random(world, lease);
+        user->call.acquire.lease_us = 20 * RLOCK__MS + sim_random(world, lease);
     }
     sim_user_plan(user, sim_random(world, 3 * lease)); /* it may be cancelled then */
     sim_user_begin(user);
@@ -81,7 +81,7 @@ static void note_cut(struct sim_user *user)
 
     user->cut = row != NULL && !row->busy
                     ? rlock__max(row->grant->valid_until, sim_clock(user->client)) +
-                          user->client->core.op_timeout_us / 2
+                          user->client->core.opts.op_timeout_us / 2
                     : RLOCK__NEVER;
 }
 
@@ -222,14 +222,14 @@ static void on_taken(struct sim_user *user)
         }
         hold->lost = hold->over = hold->expired = false;
         hold->begun = false;
-        hold->fixed = call->lease_us != 0;
+        hold->fixed = call->acquire.lease_us != 0;
         hold->renewed = 0;
         hold->held_until = hold->lease = 0;
     } else {
         (void)rlock__claim_unref(call->claim);
     }
     hold->depth = hold->shared ? sim_levels_left(hold) : call->count;
-    hold->lease = rlock__max(hold->lease, call->lease_granted_us);
+    hold->lease = rlock__max(hold->lease, call->acquire.lease_granted_us);
 }
 
 void sim_user_done(struct sim_user *user)

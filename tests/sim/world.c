@@ -73,19 +73,20 @@ struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
     client->ppm = world->config.drift ? sim_random(world, 8001) - 4000 : 0;
     client->offset = 1 + sim_random(world, RLOCK__SECOND);
     client->tick.fire = on_tick;
-    (void)snprintf(client->core.uuid, sizeof(client->core.uuid),
+    (void)snprintf(client->core.opts.uuid, sizeof(client->core.opts.uuid),
                    "00000000-0000-%c000-8000-%04u%08llx", is_peer(world, index) ? '4' : '8',
                    index % 10000, (unsigned long long)sim_random(world, 0xffffffff));
-    client->core.serial = index + 1;
+    client->core.opts.serial = index + 1;
     client->core.random = (uint64_t)sim_random(world, INT64_MAX) | 1;
-    client->core.renewed_lease_us = world->config.lease;
-    client->core.op_timeout_us = world->config.op_timeout;
-    client->core.acks = world->config.n_acks == 0 ? RLOCK_ACKS_OFF : acks[world->seed / 16 % 3];
-    client->core.prefix = rlock__bytes("", 0);
-    client->core.unref = on_unref;
-    client->core.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
-    client->core.logs_all = true;
-    client->core.slice = sim_chance(world, 500) ? 1 + (size_t)sim_random(world, 3) : 0;
+    client->core.opts.renewed_lease_us = world->config.lease;
+    client->core.opts.op_timeout_us = world->config.op_timeout;
+    client->core.opts.acks =
+        world->config.n_acks == 0 ? RLOCK_ACKS_OFF : acks[world->seed / 16 % 3];
+    client->core.opts.prefix = rlock__bytes("", 0);
+    client->core.driver.unref = on_unref;
+    client->core.opts.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
+    client->core.opts.logs_all = true;
+    client->core.opts.slice = sim_chance(world, 500) ? 1 + (size_t)sim_random(world, 3) : 0;
     sim_wire_core(client, address);
     make_specs(client);
     world->clients[index] = client;

@@ -28,8 +28,8 @@ static inline struct rlock__server *alone_route(struct rlock__core *core,
 static inline void alone_init(struct rlock__core *core, struct rlock__server *server,
                               const char *address)
 {
-    core->address = server->address = address;
-    core->route = alone_route;
+    core->opts.address = server->address = address;
+    core->driver.route = alone_route;
     rlock__core_init(core);
     rlock__core_add_server(core, server, 1, 0);
 }
@@ -73,9 +73,9 @@ struct alone_scene {
 
 static inline void alone_open(struct alone_scene *s, int64_t now)
 {
-    *s = (struct alone_scene){.core = {.op_timeout_us = RLOCK__SECOND,
-                                       .renewed_lease_us = 30 * RLOCK__SECOND,
-                                       .unref = alone_unref}};
+    *s = (struct alone_scene){.core = {.opts.op_timeout_us = RLOCK__SECOND,
+                                       .opts.renewed_lease_us = 30 * RLOCK__SECOND,
+                                       .driver.unref = alone_unref}};
     alone_init(&s->core, &s->server, "here");
     s->spec = rlock__spec_new(&s->core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
     rlock__core_link_up(alone_link(&s->core), 1, false, now);

@@ -63,8 +63,8 @@ static struct scene *scene_open(void)
 
     s = (struct scene){0};
     alone_open(&s.alone, NOW);
-    s.alone.core.sharded = s.alone.core.announces_both = true;
-    s.alone.core.redirect = redirect;
+    s.alone.core.opts.sharded = s.alone.core.opts.announces_both = true;
+    s.alone.core.driver.redirect = redirect;
     s.other = rlock__spec_new(&s.alone.core, &rlock__reentrant_ops, rlock__bytes_of("b"), NULL);
     s.leaves.spec = s.alone.spec;
     s.comes.spec = s.other;

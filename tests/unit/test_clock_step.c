@@ -88,10 +88,10 @@ static void renew_all(struct scene *scene, int64_t status)
 static void open(struct scene *scene)
 {
     *scene = (struct scene){.now = 1000 * RLOCK__SECOND, .step = 7 * RLOCK__SECOND};
-    scene->core.renewed_lease_us = LEASE_US;
-    scene->core.op_timeout_us = RLOCK__SECOND;
-    scene->core.unref = alone_unref;
-    scene->core.log_level = RLOCK_LOG_ERROR;
+    scene->core.opts.renewed_lease_us = LEASE_US;
+    scene->core.opts.op_timeout_us = RLOCK__SECOND;
+    scene->core.driver.unref = alone_unref;
+    scene->core.opts.log_level = RLOCK_LOG_ERROR;
     alone_init(&scene->core, &scene->server, "simulated");
     rlock__core_link_up(alone_link(&scene->core), 1, true, scene->now);
     for (size_t i = 0; i < PLAIN; i++) {

@@ -23,9 +23,9 @@ static void open_core(struct rlock__core *core, struct rlock__call *call)
     static struct rlock__server server;
 
     server = (struct rlock__server){0};
-    *core = (struct rlock__core){.op_timeout_us = RLOCK__SECOND,
-                                 .renewed_lease_us = 30 * RLOCK__SECOND,
-                                 .unref = alone_unref};
+    *core = (struct rlock__core){.opts.op_timeout_us = RLOCK__SECOND,
+                                 .opts.renewed_lease_us = 30 * RLOCK__SECOND,
+                                 .driver.unref = alone_unref};
     alone_init(core, &server, "here");
     call->spec = rlock__spec_new(core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
 }
@@ -110,7 +110,7 @@ TEST(a_number_is_released_again_after_its_unlock_while_a_copy_may_run)
     alone_answer(&core, 2, (const int64_t[]){1, 0}, NOW);
     assert_int_equal(unlock.step, RLOCK__COMPLETE);
     assert_int_equal(unlock.code, 0);
-    assert_non_null(core.orphans);
+    assert_non_null(core.recovery.orphans);
     close_core(&core, &call);
 }
 
@@ -158,7 +158,7 @@ TEST(who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away)
 {
     static struct rlock__core core;
     struct rlock__call call = {
-        .kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}, .wait_us = -1};
+        .kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}, .acquire.wait_us = -1};
 
     open_core(&core, &call);
     rlock__core_link_up(alone_link(&core), 1, false, NOW);

@@ -92,7 +92,7 @@ static void take_all(struct crowd *crowd, int64_t min_uptime_us)
         crowd->calls[i] = (struct rlock__call){.kind = RLOCK__ACQUIRE,
                                                .spec = crowd->specs[i],
                                                .owner = {.id = 1, .given = true},
-                                               .min_uptime_us = min_uptime_us};
+                                               .acquire.min_uptime_us = min_uptime_us};
         rlock__core_begin(&crowd->core, &crowd->calls[i], crowd->now);
         take(crowd);
         answer(crowd);
@@ -106,10 +106,10 @@ static int set_up(void **state)
     struct crowd *crowd = calloc(1, sizeof(*crowd));
 
     crowd->now = 1000 * RLOCK__SECOND;
-    crowd->core.op_timeout_us = RLOCK__SECOND;
-    crowd->core.renewed_lease_us = LEASE_MS * RLOCK__MS;
-    crowd->core.slice = SLICE;
-    crowd->core.unref = alone_unref;
+    crowd->core.opts.op_timeout_us = RLOCK__SECOND;
+    crowd->core.opts.renewed_lease_us = LEASE_MS * RLOCK__MS;
+    crowd->core.opts.slice = SLICE;
+    crowd->core.driver.unref = alone_unref;
     alone_init(&crowd->core, &crowd->server, "here");
     for (size_t i = 0; i < N; i++) {
         char name[16];
@@ -183,8 +183,8 @@ CROWD_TEST(a_crowd_is_spread_over_many_tables, crowd)
 {
     take_all(crowd, 0);
     for (size_t i = 0; i < RLOCK__TABLES; i++) {
-        assert_in_range(crowd->core.tables[i].n, 1, 2 * N / RLOCK__TABLES);
-        assert_in_range(crowd->core.numbers[i].n, 1, 2 * N / RLOCK__TABLES);
+        assert_in_range(crowd->core.rows.tables[i].n, 1, 2 * N / RLOCK__TABLES);
+        assert_in_range(crowd->core.rows.numbers[i].n, 1, 2 * N / RLOCK__TABLES);
     }
 }
 
@@ -201,7 +201,7 @@ CROWD_TEST(calls_end_in_time_while_a_crowd_ends, crowd)
     rlock__core_tick(&crowd->core, crowd->now);
     assert_int_equal(call.step, RLOCK__COMPLETE);
     crowd->core.done = NULL;
-    assert_true(crowd->core.holds->next != NULL);
+    assert_true(crowd->core.rows.holds->next != NULL);
 }
 
 CROWD_TEST(renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first, crowd)
@@ -303,7 +303,7 @@ CROWD_TEST(whoever_comes_late_makes_up_for_it, crowd)
     const int64_t period = LEASE_MS / 3 * RLOCK__MS;
     int64_t end;
 
-    crowd->core.slice = RLOCK__SLICE;
+    crowd->core.opts.slice = RLOCK__SLICE;
     take_all(crowd, 0);
     for (end = crowd->now + period * 19 / 10; crowd->now < end;) {
         crowd->now += period / 30;
@@ -381,7 +381,7 @@ CROWD_TEST(a_renewal_of_no_use_is_not_due_again_and_again, crowd)
     int64_t end = crowd->now + 160 * RLOCK__MS;
     unsigned ticks = 0;
 
-    crowd->core.renewed_lease_us = 150 * RLOCK__MS;
+    crowd->core.opts.renewed_lease_us = 150 * RLOCK__MS;
     crowd->specs[0]->tuning = &tuning;
     crowd->calls[0] = (struct rlock__call){
         .kind = RLOCK__ACQUIRE, .spec = crowd->specs[0], .owner = {.id = 1, .given = true}};
@@ -414,7 +414,7 @@ CROWD_TEST(what_was_lost_is_given_back_few_at_a_time, crowd)
         answer(crowd);
         take(crowd);
     }
-    assert_null(crowd->core.orphans);
+    assert_null(crowd->core.recovery.orphans);
 }
 
 CROWD_TEST(close_gives_a_crowd_back_slice_by_slice, crowd)
@@ -440,8 +440,8 @@ CROWD_TEST(what_close_could_not_give_back_is_one_line, crowd)
     take_all(crowd, 0);
     link_down(crowd);
     rlock__core_close(&crowd->core, crowd->now);
-    crowd->core.log_level = RLOCK_LOG_WARNING;
-    while (crowd->core.sweep != NULL) {
+    crowd->core.opts.log_level = RLOCK_LOG_WARNING;
+    while (crowd->core.rows.sweep != NULL) {
         (void)rlock__holds_sweep(&crowd->core, SIZE_MAX, crowd->now);
     }
     take(crowd);

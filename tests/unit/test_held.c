@@ -14,7 +14,8 @@ static void forget_core(struct rlock__core *core)
     (void)core;
 }
 
-static struct rlock__core core = {.serial = 1, .prefix = {"", 0}, .unref = forget_core};
+static struct rlock__core core = {
+    .opts.serial = 1, .opts.prefix = {"", 0}, .driver.unref = forget_core};
 static struct rlock__spec *specs[MANY];
 
 static void make_specs(size_t n)

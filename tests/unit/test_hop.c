@@ -49,7 +49,7 @@ TEST(a_query_that_nobody_waits_for_outlives_its_lock)
 
     alone_open(&s, NOW);
     query = alone_call(&s, RLOCK__COMMAND);
-    s.spec->ops->inspect(s.spec, &query.cmd);
+    s.spec->ops->inspect(s.spec, &query.command.cmd);
     rlock__core_begin(&s.core, &query, NOW);
     alone_carry(&alone_link(&s.core)->pipeline);
     rlock__core_give_up(&s.core, &query, RLOCK_ETIMEDOUT, NOW);
@@ -90,7 +90,7 @@ TEST(a_number_whose_copy_cannot_be_fenced_yet_outlives_its_lease)
     other = (struct rlock__server){.address = "other"};
     alone_open(&s, NOW);
     route = alone_link(&s.core);
-    later = NOW + s.core.renewed_lease_us + RLOCK__SECOND;
+    later = NOW + s.core.opts.renewed_lease_us + RLOCK__SECOND;
     rlock__core_add_server(&s.core, &other, 1, 0);
     rlock__copies_add_lost(&copies, copied, rlock__core_link_up(copied, 7, true, NOW));
     rlock__core_link_down(copied, copied->pipeline.gen, RLOCK_ECONN, false, "cut", NOW);
@@ -98,9 +98,9 @@ TEST(a_number_whose_copy_cannot_be_fenced_yet_outlives_its_lease)
     rlock__core_tick(&s.core, NOW);
     alone_carry(&route->pipeline);
     rlock__core_reply(route, route->pipeline.gen, &gone, later);
-    assert_non_null(s.core.orphans);
+    assert_non_null(s.core.recovery.orphans);
     rlock__core_link_up(copied, 8, true, later);
-    later += s.core.renewed_lease_us / 3;
+    later += s.core.opts.renewed_lease_us / 3;
     rlock__core_tick(&s.core, later);
     alone_carry(&route->pipeline);
     while (route->pipeline.sent != NULL) { /* a PING, and the release */
@@ -140,7 +140,7 @@ TEST(a_request_that_waits_elsewhere_has_no_copy_there)
     elsewhere = (struct rlock__server){.address = "elsewhere"};
     alone_open(&s, NOW);
     rlock__core_add_server(&s.core, &elsewhere, 1, 0);
-    s.core.redirect = to_elsewhere;
+    s.core.driver.redirect = to_elsewhere;
     link = alone_link(&s.core);
     acquire = alone_call(&s, RLOCK__ACQUIRE);
     rlock__core_begin(&s.core, &acquire, NOW);
@@ -151,9 +151,9 @@ TEST(a_request_that_waits_elsewhere_has_no_copy_there)
     rlock__core_reply(link, link->pipeline.gen, &moved, NOW);
     assert_non_null(elsewhere.links[0].pipeline.waiting);
     rlock__core_give_up(&s.core, &acquire, RLOCK_ECANCELED, NOW);
-    assert_non_null(s.core.orphans);
-    assert_int_equal(s.core.orphans->copies.n, 1);
-    assert_ptr_equal(s.core.orphans->copies.open[0].link, link);
+    assert_non_null(s.core.recovery.orphans);
+    assert_int_equal(s.core.recovery.orphans->copies.n, 1);
+    assert_ptr_equal(s.core.recovery.orphans->copies.open[0].link, link);
     rlock__core_abandon(&s.core);
     s.core.done = NULL;
     rlock__core_fini(&s.core);

@@ -56,7 +56,7 @@ static void begin(void)
 
     scene = (struct scene){.owner = &scene.alone.server};
     alone_open(&s->alone, NOW);
-    s->alone.core.route = route;
+    s->alone.core.driver.route = route;
     s->other.address = "other";
     rlock__core_add_server(&s->alone.core, &s->other, 1, 0);
     rlock__core_sub_up(&s->alone.server, NOW);

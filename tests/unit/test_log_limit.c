@@ -15,7 +15,7 @@ enum { MOST = 200, ROUTINE = 100 }; /* lines of a level, and of calls that find 
 static void scene_open(struct alone_scene *s, enum rlock_level level)
 {
     alone_open(s, NOW);
-    s->core.log_level = level;
+    s->core.opts.log_level = level;
 }
 
 static void scene_close(struct alone_scene *s)
@@ -152,7 +152,7 @@ static size_t late_lines(int64_t after_us)
     size_t n;
 
     scene_open(&s, RLOCK_LOG_WARNING);
-    s.core.renewed_lease_us = LEASE_US;
+    s.core.opts.renewed_lease_us = LEASE_US;
     link = alone_link(&s.core);
     ask(&s, 1, true);
     for (int64_t now = NOW; link->pipeline.sent == NULL; now = rlock__core_next(&s.core)) {

@@ -18,7 +18,7 @@ static void open_scene(struct alone_scene *s)
     alone_open(s, NOW);
     rlock__core_link_down(alone_link(&s->core), s->core.last_gen, RLOCK_ECONN, false, "", NOW);
     s->server.links[0].n_unfenced = 0;
-    s->core.slot = any_slot;
+    s->core.driver.slot = any_slot;
     rlock__core_link_up(alone_link(&s->core), 7, true, NOW);
 }
 
@@ -128,7 +128,7 @@ TEST(a_hold_keeps_its_server)
 
     open_scene(&s);
     acquire = alone_call(&s, RLOCK__ACQUIRE);
-    acquire.lease_us = 10 * RLOCK__UNUSED_US;
+    acquire.acquire.lease_us = 10 * RLOCK__UNUSED_US;
     rlock__core_begin(&s.core, &acquire, NOW);
     alone_carry(&alone_link(&s.core)->pipeline);
     rlock__core_reply(alone_link(&s.core), s.core.last_gen, &reply, NOW);
@@ -209,7 +209,7 @@ static void open_two(struct alone_scene *s)
 /* The first one is replaced at that time; what is due at once is begun. */
 static void replace(struct alone_scene *s, int64_t now)
 {
-    s->core.route = to_second;
+    s->core.driver.route = to_second;
     rlock__core_replaced(&s->server, now);
     rlock__core_rerouted(&s->core, now);
     rlock__core_tick(&s->core, now);
@@ -239,7 +239,7 @@ TEST(a_server_that_was_let_go_is_connected_to_for_what_is_to_be_released)
     static struct alone_scene s;
 
     open_two(&s);
-    s.core.route = to_second;
+    s.core.driver.route = to_second;
     rlock__orphan_of_released(s.spec, 7, (struct rlock__copies){.n = 0}, NOW);
     assert_true(rlock__link_due(&second.links[0]) <= NOW);
     close_scene(&s);

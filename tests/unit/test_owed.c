@@ -22,7 +22,7 @@ static void reply(struct alone_scene *s)
 static void begin_taking(struct alone_scene *s, struct rlock__call *call, int64_t lease_us)
 {
     *call = alone_call(s, RLOCK__ACQUIRE);
-    call->lease_us = lease_us;
+    call->acquire.lease_us = lease_us;
     rlock__core_begin(&s->core, call, NOW);
 }
 

@@ -59,16 +59,16 @@ static size_t attempts_sent(const struct scene *s)
 /* The first call asks, and the second one waits behind it. */
 static void begin(struct scene *s, int64_t wait_us)
 {
-    *s = (struct scene){.core = {.op_timeout_us = 10 * RLOCK__SECOND,
-                                 .renewed_lease_us = 30 * RLOCK__SECOND,
-                                 .unref = alone_unref},
+    *s = (struct scene){.core = {.opts.op_timeout_us = 10 * RLOCK__SECOND,
+                                 .opts.renewed_lease_us = 30 * RLOCK__SECOND,
+                                 .driver.unref = alone_unref},
                         .first = {.kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}},
                         .second = {.kind = RLOCK__ACQUIRE, .owner = {.id = 2, .given = true}}};
     alone_init(&s->core, &s->server, "here");
     s->first.spec = s->second.spec =
         rlock__spec_new(&s->core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
-    s->first.wait_us = -1;
-    s->second.wait_us = wait_us;
+    s->first.acquire.wait_us = -1;
+    s->second.acquire.wait_us = wait_us;
     rlock__core_link_up(alone_link(&s->core), 1, false, NOW);
     alone_link(&s->core)->pipeline.patience.smoothed = RLOCK__MS;
     rlock__core_begin(&s->core, &s->first, NOW);

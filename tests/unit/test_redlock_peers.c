@@ -39,7 +39,8 @@ static struct scene *scene_open(void)
 
     scene = (struct scene){.home.random = 1, .now = NOW};
     for (size_t i = 0; i < N; i++) {
-        scene.cores[i] = (struct rlock__core){.op_timeout_us = RLOCK__SECOND, .unref = alone_unref};
+        scene.cores[i] =
+            (struct rlock__core){.opts.op_timeout_us = RLOCK__SECOND, .driver.unref = alone_unref};
         alone_init(&scene.cores[i], &scene.servers[i], addresses[i]);
         scene.specs[i] =
             rlock__spec_new(&scene.cores[i], &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);

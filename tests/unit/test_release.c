@@ -76,7 +76,7 @@ TEST(a_release_that_goes_on_ends_when_its_hold_is_forced_open)
     while (rlock__core_next(&s.core) <= NOW + RLOCK__SECOND) {
         rlock__core_tick(&s.core, rlock__core_next(&s.core));
     }
-    assert_null(s.core.holds);
+    assert_null(s.core.rows.holds);
     close_scene(&s);
 }
 
@@ -114,7 +114,7 @@ TEST(a_release_with_a_senseless_answer_is_tried_once_more)
         assert_false(link->pipeline.up);
         (void)rlock__core_link_up(link, 1, false, now);
     }
-    assert_null(s.core.orphans);
+    assert_null(s.core.recovery.orphans);
     close_scene(&s);
 }
 
@@ -151,11 +151,11 @@ TEST(an_unlock_whose_slot_is_being_moved_until_its_deadline_is_in_doubt)
     while (alone_link(&s.core)->pipeline.waiting == NULL) {
         rlock__core_tick(&s.core, rlock__core_next(&s.core));
     }
-    assert_ptr_equal(alone_link(&s.core)->pipeline.waiting->subject, s.core.holds);
-    while (s.core.holds != NULL && rlock__core_next(&s.core) < NOW + 40 * RLOCK__SECOND) {
+    assert_ptr_equal(alone_link(&s.core)->pipeline.waiting->subject, s.core.rows.holds);
+    while (s.core.rows.holds != NULL && rlock__core_next(&s.core) < NOW + 40 * RLOCK__SECOND) {
         rlock__core_tick(&s.core, rlock__core_next(&s.core));
     }
-    assert_null(s.core.holds);
+    assert_null(s.core.rows.holds);
     (void)rlock__claim_unref(acquire.claim);
     close_scene(&s);
 }
@@ -175,7 +175,7 @@ TEST(an_unlock_in_doubt_counts_a_level_that_was_given_up_and_not_answered)
     release = alone_call(&s, RLOCK__RELEASE);
     rlock__core_begin(&s.core, &acquire, NOW);
     reply(&s, &granted);
-    nested.lease_us = lease_us;
+    nested.acquire.lease_us = lease_us;
     rlock__core_begin(&s.core, &nested, NOW);
     alone_carry(&alone_link(&s.core)->pipeline);
     rlock__core_give_up(&s.core, &nested, RLOCK_ECANCELED, NOW);
@@ -187,7 +187,7 @@ TEST(an_unlock_in_doubt_counts_a_level_that_was_given_up_and_not_answered)
         rlock__core_tick(&s.core, now);
     }
     assert_int_equal(release.code, RLOCK_EINDOUBT);
-    assert_true(s.core.holds->grant->free_by >= now + lease_us);
+    assert_true(s.core.rows.holds->grant->free_by >= now + lease_us);
     rlock__core_abandon(&s.core);
     (void)rlock__claim_unref(acquire.claim);
     s.core.done = NULL;
@@ -233,7 +233,7 @@ TEST(an_unlock_that_got_no_turn_may_be_repeated)
         alone_carry(pipeline);
     }
     assert_int_equal(unlocks[2].code, 0);
-    assert_null(s.core.holds);
+    assert_null(s.core.rows.holds);
     (void)rlock__claim_unref(takes[0].claim);
     (void)rlock__claim_unref(takes[1].claim);
     close_scene(&s);

@@ -107,11 +107,11 @@ TEST(a_renewal_among_many_costs_few_allocations_bytes_and_commands)
 {
     static struct costs costs = {.now = 1000 * RLOCK__SECOND};
 
-    costs.core.op_timeout_us = RLOCK__SECOND;
-    costs.core.renewed_lease_us = LEASE_US;
-    costs.core.unref = alone_unref;
+    costs.core.opts.op_timeout_us = RLOCK__SECOND;
+    costs.core.opts.renewed_lease_us = LEASE_US;
+    costs.core.driver.unref = alone_unref;
     alone_init(&costs.core, &costs.server, "here");
-    (void)snprintf(costs.core.uuid, sizeof(costs.core.uuid), "%s",
+    (void)snprintf(costs.core.opts.uuid, sizeof(costs.core.opts.uuid), "%s",
                    "01234567-89ab-8def-8123-456789abcdef");
     costs.gen = rlock__core_link_up(alone_link(&costs.core), 1, true, costs.now);
     take_all(&costs);

@@ -32,7 +32,7 @@ static struct scene *scene_open(void)
 {
     scene = (struct scene){0};
     alone_open(&scene.alone, NOW);
-    scene.alone.core.on_demoted = on_demoted;
+    scene.alone.core.driver.on_demoted = on_demoted;
     rlock__core_found(&scene.alone.server, "a", 1000, NOW);
     rlock__core_link_up(alone_link(&scene.alone.core), 1, true, NOW);
     return &scene;
@@ -72,7 +72,7 @@ static void lock(struct scene *s, int64_t lease_us)
 {
     struct rlock__call call = alone_call(&s->alone, RLOCK__ACQUIRE);
 
-    call.lease_us = lease_us;
+    call.acquire.lease_us = lease_us;
     rlock__core_begin(&s->alone.core, &call, NOW);
     answer(s, 1, (const int64_t[]){1}, NOW);
     assert_int_equal(call.code, 0);
@@ -117,7 +117,7 @@ TEST(what_was_released_of_late_is_released_again_at_another_server)
     reconnect(s, "b", NOW + 5 * RLOCK__SECOND); /* nobody was heard for so long */
     assert_string_equal(asked(s), "plain/release");
     answer(s, 2, (const int64_t[]){-1, 0}, NOW);
-    assert_null(s->alone.core.orphans);
+    assert_null(s->alone.core.recovery.orphans);
     scene_close(s);
 }
 
@@ -167,7 +167,7 @@ TEST(no_more_than_the_latest_thousand_are_released_again)
         rlock__released(link, s->alone.spec, number, false, NOW);
     }
     reconnect(s, "b", NOW);
-    orphan = s->alone.core.orphans;
+    orphan = s->alone.core.recovery.orphans;
     assert_non_null(orphan);
     assert_int_equal(atomic_load(&s->alone.spec->refs) >= RLOCK__RELEASED_MAX, 1);
     assert_int_equal(alone_link(&s->alone.core)->releasing, RLOCK__RELEASES);
@@ -226,7 +226,7 @@ static int unlock_over(struct scene *s, bool promoted)
     lock(s, 20 * RLOCK__SECOND);
     rlock__core_begin(&s->alone.core, &call, NOW);
     alone_carry(pipeline_of(s));
-    s->alone.core.holds->grant->failed_over = promoted;
+    s->alone.core.rows.holds->grant->failed_over = promoted;
     reconnect(s, "b", NOW);
     assert_string_equal(asked(s), "plain/release");
     answer(s, 2, (const int64_t[]){-1, 0}, NOW);

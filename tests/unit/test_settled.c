@@ -68,14 +68,14 @@ TEST(a_node_of_a_cluster_knows_by_sharded_channels_alone)
     static struct alone_scene s;
 
     alone_open(&s, NOW);
-    s.core.redirect = redirect;
-    s.core.sharded = true;
+    s.core.driver.redirect = redirect;
+    s.core.opts.sharded = true;
     assert_settled(&s, NOW, "-"); /* which node it is is not known */
     s.server.id = "node";
     assert_settled(&s, NOW, "node");
-    s.core.announces_both = true; /* some hear plain ones, anywhere */
+    s.core.opts.announces_both = true; /* some hear plain ones, anywhere */
     assert_settled(&s, NOW, "-");
-    s.core.announces_both = s.core.sharded = false;
+    s.core.opts.announces_both = s.core.opts.sharded = false;
     assert_settled(&s, NOW, "-");
     close_scene(&s);
 }

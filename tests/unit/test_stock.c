@@ -40,9 +40,9 @@ static struct scene *scene_open(void)
 {
     static struct scene s;
 
-    s = (struct scene){.call = {.kind = RLOCK__ACQUIRE, .wait_us = -1}};
+    s = (struct scene){.call = {.kind = RLOCK__ACQUIRE, .acquire.wait_us = -1}};
     alone_open(&s.alone, NOW);
-    memset(s.alone.core.uuid, 'u', RLOCK__UUID_LEN);
+    memset(s.alone.core.opts.uuid, 'u', RLOCK__UUID_LEN);
     s.fair = rlock__spec_new(&s.alone.core, &rlock__fair_ops, rlock__bytes_of("f"), NULL);
     s.call.core = &s.alone.core;
     s.call.spec = s.fair;

@@ -46,13 +46,13 @@ static struct scene *scene_open(void)
 {
     static struct scene s;
 
-    s = (struct scene){.core = {.op_timeout_us = 10 * RLOCK__SECOND,
-                                .renewed_lease_us = 30 * RLOCK__SECOND,
-                                .acks = 1,
-                                .address = "here",
-                                .route = alone_route,
-                                .redirect = redirect,
-                                .unref = alone_unref},
+    s = (struct scene){.core = {.opts.op_timeout_us = 10 * RLOCK__SECOND,
+                                .opts.renewed_lease_us = 30 * RLOCK__SECOND,
+                                .opts.acks = 1,
+                                .opts.address = "here",
+                                .driver.route = alone_route,
+                                .driver.redirect = redirect,
+                                .driver.unref = alone_unref},
                        .call = {.kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}}};
     rlock__core_init(&s.core);
     add_server(&s, &s.server);
@@ -139,7 +139,7 @@ static void wait_for_the_lock(struct scene *s, int64_t wait_us)
          .len = s->call.spec->channel.len},
         {.type = RLOCK__REPLY_INT, .num = 1}};
 
-    s->call.wait_us = wait_us;
+    s->call.acquire.wait_us = wait_us;
     rlock__core_sub_up(&s->server, NOW);
     rlock__core_begin(&s->core, &s->call, NOW);
     is_busy(&s->server.links[0], 1000);
@@ -241,7 +241,7 @@ TEST(the_release_of_a_level_extends_no_validity)
     lock(s);
     s->call = first;
     lock(s); /* a level more */
-    until = atomic_load(&s->core.holds->claim->valid_until);
+    until = atomic_load(&s->core.rows.holds->claim->valid_until);
     leave.kind = RLOCK__RELEASE;
     rlock__core_begin(&s->core, &leave, later);
     alone_carry(&link->pipeline);
@@ -249,7 +249,7 @@ TEST(the_release_of_a_level_extends_no_validity)
                       &(struct rlock__reply){.v = done, .n = 2, .is_array = true}, later);
     assert_int_equal(leave.step, RLOCK__COMPLETE);
     assert_int_equal(leave.code, 0);
-    assert_int_equal(atomic_load(&s->core.holds->claim->valid_until), until);
+    assert_int_equal(atomic_load(&s->core.rows.holds->claim->valid_until), until);
     scene_close(s);
 }
 
@@ -271,7 +271,7 @@ TEST(a_hold_that_is_not_there_behind_asking_is_not_lost)
     does(acks_of(&s->other), 3, (const int64_t[]){NOW / RLOCK__SECOND, 0, 0});
     assert_null(s->core.lost);
     assert_int_not_equal(level.code, RLOCK_ELOST);
-    assert_int_equal(s->core.holds->state, RLOCK__HOLD_HELD);
+    assert_int_equal(s->core.rows.holds->state, RLOCK__HOLD_HELD);
     scene_close(s);
 }
 
@@ -282,7 +282,7 @@ TEST(busy_behind_asking_does_not_refute_what_a_stopped_script_did_elsewhere)
     static const struct rlock__value ok = {.type = RLOCK__REPLY_STATUS, .str = "OK", .len = 2};
     struct scene *s = scene_open();
 
-    s->call.wait_us = RLOCK__SECOND;
+    s->call.acquire.wait_us = RLOCK__SECOND;
     rlock__core_begin(&s->core, &s->call, NOW);
     refuses(&s->server.links[0],
             "ERR Script attempted to access a non local key in a cluster node");
@@ -358,7 +358,7 @@ TEST(a_replica_that_is_left_out_during_a_wait_does_not_help_that_wait)
     struct scene *s = scene_open();
     struct rlock__link *link = acks_of(&s->server);
 
-    s->core.acks = RLOCK_ACKS_AUTO;
+    s->core.opts.acks = RLOCK_ACKS_AUTO;
     knows_both(s, false, NOW - 10 * RLOCK__SECOND);
     lists(s, ONE TWO, NOW - 5 * RLOCK__SECOND);
     lists(s, ONE, NOW - 3 * RLOCK__SECOND);
@@ -389,7 +389,7 @@ static int code_without_connection(bool was_connected)
     }
     rlock__core_link_down(alone_link(&s.core), 1, RLOCK_ECONN, false, "the failover", NOW);
     call = alone_call(&s, RLOCK__ACQUIRE);
-    call.wait_us = 100 * RLOCK__MS;
+    call.acquire.wait_us = 100 * RLOCK__MS;
     rlock__core_begin(&s.core, &call, NOW);
     while (call.step != RLOCK__COMPLETE) {
         assert_true(rlock__core_next(&s.core) <= NOW + 2 * RLOCK__SECOND);

@@ -35,34 +35,36 @@
 /* Whether the server started too late to count for a new hold. */
 static bool is_too_young(const struct rlock__call *call, int64_t now)
 {
-    return rlock__server_is_young(call->link->server, call->min_uptime_us, now);
+    return rlock__server_is_young(call->link->server, call->acquire.min_uptime_us, now);
 }
 
 /* What a call says that ends before its server could do what it was asked. */
 static int passing_code(const struct rlock__call *call, int code)
 {
-    return call->wait_us != 0 && code != RLOCK_ENOTREPLICATED ? RLOCK_ETIMEDOUT : code;
+    return call->acquire.wait_us != 0 && code != RLOCK_ENOTREPLICATED ? RLOCK_ETIMEDOUT : code;
 }
 
 /* What the attempt took, or may have taken, is given back. Another one is made at a time, with a
  * number of its own; without time for that the call ends with the code. */
 static void begin_anew(struct rlock__call *call, int code, int64_t at, int64_t now)
 {
-    assert(call->step != RLOCK__GIVING_UP && call->orphan == NULL);
-    if (call->target > 1 || !rlock__acquire_may_try(call, now) || call->batch != NULL) {
+    assert(call->step != RLOCK__GIVING_UP && call->acquire.orphan == NULL);
+    if (call->acquire.target > 1 || !rlock__acquire_may_try(call, now) ||
+        call->acquire.batch != NULL) {
         rlock__acquire_undo(call, code, now);
         return;
     }
-    rlock__orphan_doubt(rlock__orphan_new(call->hold, call->number, 0, rlock__acquire_copies(call),
-                                          call->sent_at + rlock__acquire_lease(call, call->sent_at),
-                                          NULL, now),
-                        call);
+    rlock__orphan_doubt(
+        rlock__orphan_new(call->hold, call->number, 0, rlock__acquire_copies(call),
+                          call->acquire.sent_at + rlock__acquire_lease(call, call->acquire.sent_at),
+                          NULL, now),
+        call);
     if (call->channel != NULL) { /* it may be the old number's own */
         rlock__channel_leave(call);
     }
-    call->enqueued = false;
+    call->acquire.enqueued = false;
     call->number = ++call->core->last_number; /* the old one is retired by its release */
-    rlock__copies_drop(&call->lost);
+    rlock__copies_drop(&call->acquire.lost);
     if (at > now) {
         call->error = passing_code(call, code);
         rlock__acquire_sleep(call, RLOCK__SLEEPING, at);
@@ -84,10 +86,10 @@ void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0
     bool alone;
 
     assert(call->hold != NULL && call->hold->turn == call && t0 <= now);
-    if (call->target > 1 && now >= call->hold->grant->valid_until) {
+    if (call->acquire.target > 1 && now >= call->hold->grant->valid_until) {
         rlock__hold_lose(call->hold, RLOCK_LOST_EXPIRED, now);
     }
-    if (call->target > 1 &&
+    if (call->acquire.target > 1 &&
         call->hold->state != RLOCK__HOLD_HELD) { /* lost meanwhile, and lost it stays */
         rlock__acquire_describe(call, RLOCK_ELOST, now);
         rlock__acquire_end(call, RLOCK_ELOST, now);
@@ -99,25 +101,25 @@ void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0
         return;
     }
     if (now >= rlock__valid_until(call->core, t0, lease)) { /* granted, and over already */
-        int code = call->wait_us == 0 ? RLOCK_ECONN : RLOCK_ETIMEDOUT;
+        int code = call->acquire.wait_us == 0 ? RLOCK_ECONN : RLOCK_ETIMEDOUT;
 
         rlock__acquire_describe(call, code, now);
-        if (now >= call->deadline || call->wait_us == 0) {
+        if (now >= call->deadline || call->acquire.wait_us == 0) {
             rlock__acquire_undo(call, code, now);
         } else {
             begin_anew(call, code, now, now);
         }
         return;
     }
-    call->token = call->target == 1 ? token : call->hold->grant->token;
+    call->acquire.token = call->acquire.target == 1 ? token : call->hold->grant->token;
     alone = rlock__proof_granted(call, now);
     rlock__hold_granted(call->hold, call, t0, lease, now);
     if (!alone) {
         rlock__grant_verify(call->hold->grant, now);
     }
-    call->valid_until = call->hold->grant->valid_until;
-    call->lease_granted_us = lease;
-    call->count = call->target;
+    call->acquire.valid_until = call->hold->grant->valid_until;
+    call->acquire.lease_granted_us = lease;
+    call->count = call->acquire.target;
     call->claim = rlock__claim_ref(call->hold->claim);
     rlock__acquire_end(call, 0, now);
 }
@@ -125,7 +127,8 @@ void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0
 static void on_error(struct rlock__call *call, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__class class = rlock__core_classify(call->core, reply);
-    bool again = class.way == RLOCK__RETRY || (class.way == RLOCK__WAIT && call->wait_us != 0);
+    bool again =
+        class.way == RLOCK__RETRY || (class.way == RLOCK__WAIT && call->acquire.wait_us != 0);
     char name[96], why[RLOCK__REFUSAL_SIZE];
 
     (void)rlock__refusal(call->spec, call->link->server, reply, NULL, why);
@@ -133,18 +136,18 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     if (rlock__explains(call)) {
         rlock__explain(call, now, "was refused: %s", why);
     }
-    if (call->asked &&
+    if (call->acquire.asked &&
         rlock__is_aborted(reply)) { /* where it ran no answer from elsewhere tells of */
         rlock__acquire_begin_anew(call, class.code, now);
         return;
     }
     if (rlock__is_aborted(reply)) {
-        struct rlock__copies lost = rlock__copies_kept(call->lost);
+        struct rlock__copies lost = rlock__copies_kept(call->acquire.lost);
 
         lost.ran = true;
-        rlock__copies_keep(&call->lost, &lost);
+        rlock__copies_keep(&call->acquire.lost, &lost);
     }
-    if (call->batch != NULL && call->batch->partial) {
+    if (call->acquire.batch != NULL && call->acquire.batch->partial) {
         rlock__acquire_undo(call, class.code, now);
         return;
     }
@@ -166,13 +169,13 @@ static void on_lost_outer(struct rlock__call *call, const struct rlock__answer *
 void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *request)
 {
     call->request = NULL;
-    call->sent_at = request->t0;
-    call->gen = request->gen;
+    call->acquire.sent_at = request->t0;
+    call->acquire.gen = request->gen;
     if (request->lost_gen != 0) {
-        struct rlock__copies lost = rlock__copies_kept(call->lost);
+        struct rlock__copies lost = rlock__copies_kept(call->acquire.lost);
 
         rlock__copies_add_lost(&lost, call->link, request->lost_gen);
-        rlock__copies_keep(&call->lost, &lost);
+        rlock__copies_keep(&call->acquire.lost, &lost);
     }
 }
 
@@ -194,14 +197,15 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
         return;
     }
     answer = call->spec->ops->read_acquire(call->spec, reply);
-    if (!call->asked && (answer.outcome != RLOCK__DONE ||
-                         rlock__acks_needed(call->link->server) == 0)) { /* else it may not count */
+    if (!call->acquire.asked &&
+        (answer.outcome != RLOCK__DONE ||
+         rlock__acks_needed(call->link->server) == 0)) { /* else it may not count */
         call->failures = 0;
     }
-    call->hint = answer.hint;
+    call->acquire.hint = answer.hint;
     switch (answer.outcome) {
     case RLOCK__DONE:
-        if (call->asked) {
+        if (call->acquire.asked) {
             rlock__acquire_look(call, &answer, t0, now);
         } else {
             rlock__acquire_taken(call, answer.token, t0, now);
@@ -218,7 +222,7 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
             break;
         }
         rlock__acquire_account_busy(call);
-        if (call->batch != NULL) {
+        if (call->acquire.batch != NULL) {
             rlock__batch_busy(call, &answer, now);
         } else {
             rlock__acquire_busy(call, &answer, now);
@@ -260,7 +264,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
                           (is_gone(call, reply) && rlock__hop_home(request, now)))) {
         call->request = request;
         call->link = request->link;
-        call->gen = 0;
+        call->acquire.gen = 0;
         if (rlock__explains(call)) {
             rlock__explain(call, now, "was sent on to server %s", call->link->server->address);
         }
@@ -273,7 +277,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         rlock__acquire_describe(call, RLOCK_ECONN, now);
         rlock__acquire_begin_anew(call, RLOCK_ECONN, now);
     } else {
-        call->asked = asking;
+        call->acquire.asked = asking;
         rlock__acquire_heard(call, reply, t0, now);
     }
 }
@@ -307,26 +311,26 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
 {
     char owner[RLOCK__OWNER_SIZE], other[RLOCK__OWNER_SIZE];
     struct rlock__args args = {.owner = rlock__owner_text(call->core, call->number, owner),
-                               .count = call->target,
+                               .count = call->acquire.target,
                                .lease_ms = rlock__ms_up(rlock__acquire_lease(call, now)),
                                .other = other_hold(call, other),
-                               .hint = call->hint};
+                               .hint = call->acquire.hint};
 
-    assert(call->request == NULL && call->look == NULL && call->step != RLOCK__GIVING_UP);
-    assert(call->number != 0 && call->target > 0);
+    assert(call->request == NULL && call->acquire.look == NULL && call->step != RLOCK__GIVING_UP);
+    assert(call->number != 0 && call->acquire.target > 0);
     call->link = link;
     rlock__acquire_follow(call);
     args.waits = call->channel != NULL;
     args.settled = rlock__settled(link->server, now);
     call->spec->ops->acquire(call->spec, &args, ret_cmd);
-    if (call->lost != NULL) {
-        rlock__copies_fence(call->lost);
+    if (call->acquire.lost != NULL) {
+        rlock__copies_fence(call->acquire.lost);
     }
     call->request = request;
     rlock__call_step(call, RLOCK__ASKING);
-    call->stale = false;
-    call->deaf = !rlock__channel_is_live(call);
-    call->attempts++;
+    call->acquire.stale = false;
+    call->acquire.deaf = !rlock__channel_is_live(call);
+    call->acquire.attempts++;
     if (rlock__explains(call)) {
         rlock__explain_attempt(call, now);
     }
@@ -344,7 +348,7 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
         rlock__acquire_starve(call, now);
         return;
     }
-    if (call->batch != NULL) {
+    if (call->acquire.batch != NULL) {
         rlock__batch_ask(call, now);
         return;
     }
@@ -359,6 +363,7 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
         rlock__acquire_starve(call, now);
         return;
     }
-    call->enqueued |= call->channel != NULL && (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0;
+    call->acquire.enqueued |=
+        call->channel != NULL && (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0;
     rlock__timer_set(&core->timers, &call->timer, rlock__acquire_until(call));
 }

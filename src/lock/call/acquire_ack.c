@@ -23,7 +23,7 @@
 static void undo(struct rlock__call *call, int code, int64_t now)
 {
     int64_t until =
-        rlock__min(rlock__acquire_last(call), rlock__later(now, call->core->op_timeout_us));
+        rlock__min(rlock__acquire_last(call), rlock__later(now, call->core->opts.op_timeout_us));
 
     rlock__acquire_undo(call, code, now);
     if (call->step == RLOCK__GIVING_UP && until > call->timer.at) {
@@ -34,10 +34,10 @@ static void undo(struct rlock__call *call, int code, int64_t now)
 /* It does not count, for the reason that the call's detail says. */
 static void fail(struct rlock__call *call, int code, int64_t now)
 {
-    bool alone = call->target == 1 && call->batch == NULL;
+    bool alone = call->acquire.target == 1 && call->acquire.batch == NULL;
 
-    rlock__ack_leave(&call->ack);
-    if (call->wait_us != 0 && code == RLOCK_ENOTREPLICATED && alone) {
+    rlock__ack_leave(&call->acquire.ack);
+    if (call->acquire.wait_us != 0 && code == RLOCK_ENOTREPLICATED && alone) {
         rlock__acquire_begin_anew(call, code, now);
     } else {
         undo(call, code, now);
@@ -47,7 +47,7 @@ static void fail(struct rlock__call *call, int code, int64_t now)
 static void fail_unconfirmed(struct rlock__call *call, const struct rlock__waited *waited,
                              int64_t now)
 {
-    call->confirmed = rlock__ack_count(&call->ack, waited);
+    call->acquire.confirmed = rlock__ack_count(&call->acquire.ack, waited);
     rlock__acquire_describe(call, RLOCK_ENOTREPLICATED, now);
     fail(call, RLOCK_ENOTREPLICATED, now);
 }
@@ -66,7 +66,7 @@ static void fail_refused(struct rlock__call *call, const char *command,
 /* The hold is gone to which a level was added. */
 static void fail_lost(struct rlock__call *call, bool taken, int64_t now)
 {
-    rlock__ack_leave(&call->ack);
+    rlock__ack_leave(&call->acquire.ack);
     rlock__hold_gone(call->hold, taken, now);
     rlock__acquire_describe(call, RLOCK_ELOST, now);
     rlock__acquire_refuse(call, RLOCK_ELOST, now);
@@ -76,11 +76,11 @@ static void confirm(struct rlock__call *call, int64_t now);
 
 static void on_decided(struct rlock__ack *ack, const struct rlock__waited *waited, int64_t now)
 {
-    struct rlock__call *call = RLOCK__OF(struct rlock__call, ack, ack);
+    struct rlock__call *call = RLOCK__OF(struct rlock__call, acquire.ack, ack);
 
     if (rlock__ack_is_enough(ack, waited)) {
         rlock__ack_leave(ack);
-        rlock__acquire_granted(call, call->token, call->granted_t0, now);
+        rlock__acquire_granted(call, call->acquire.token, call->acquire.granted_t0, now);
         return;
     }
     if (rlock__ack_is_eased(ack, waited) && now < call->deadline) {
@@ -90,7 +90,7 @@ static void on_decided(struct rlock__ack *ack, const struct rlock__waited *waite
     }
     rlock__acks_failed(ack, waited);
     if (waited != NULL && waited->error != NULL) {
-        fail_refused(call, call->core->acks_on_disk ? "WAITAOF" : "WAIT", waited->error, now);
+        fail_refused(call, call->core->opts.acks_on_disk ? "WAITAOF" : "WAIT", waited->error, now);
     } else {
         fail_unconfirmed(call, waited, now);
     }
@@ -116,12 +116,12 @@ static void on_extended(struct rlock__request *request, const struct rlock__repl
     }
     if (reply != NULL && rlock__reply_is_error(reply)) {
         fail_refused(call, NULL, reply, now);
-    } else if (reply != NULL && status < 1 && call->target > 1 && !asking) {
+    } else if (reply != NULL && status < 1 && call->acquire.target > 1 && !asking) {
         fail_lost(call, status == -1, now);
     } else if (status != 1) { /* its lease has ended, there is no answer, or the key is back */
         fail_unconfirmed(call, NULL, now);
     } else {
-        rlock__ack_ran(&call->ack);
+        rlock__ack_ran(&call->acquire.ack);
     }
 }
 
@@ -129,9 +129,9 @@ static void on_extended(struct rlock__request *request, const struct rlock__repl
 static void extend(struct rlock__call *call, struct rlock__request *request, int64_t now)
 {
     char owner[RLOCK__OWNER_SIZE];
-    int64_t end = call->granted_t0 + rlock__acquire_lease(call, call->granted_t0);
+    int64_t end = call->acquire.granted_t0 + rlock__acquire_lease(call, call->acquire.granted_t0);
     struct rlock__args args = {.owner = rlock__owner_text(call->core, call->number, owner),
-                               .count = call->target,
+                               .count = call->acquire.target,
                                .lease_ms = rlock__ms_up(rlock__max(end - now, RLOCK__MS))};
 
     request->resend = RLOCK__ONCE;
@@ -150,8 +150,8 @@ static void confirm(struct rlock__call *call, int64_t now)
         return;
     }
     extend(call, request, now);
-    call->confirmed = 0;
-    rlock__ack_begin(&call->ack, call->link->server, call->spec, request, on_decided);
+    call->acquire.confirmed = 0;
+    rlock__ack_begin(&call->acquire.ack, call->link->server, call->spec, request, on_decided);
     rlock__timer_set(&call->core->timers, &call->timer, rlock__acquire_until(call));
 }
 
@@ -169,8 +169,8 @@ void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, 
         rlock__explain(call, now, "has a grant, and waits for replicas of server %s to have it",
                        server->address);
     }
-    call->token = token;
-    call->granted_t0 = t0;
+    call->acquire.token = token;
+    call->acquire.granted_t0 = t0;
     confirm(call, now);
 }
 
@@ -199,9 +199,9 @@ static void on_looked(struct rlock__request *request, const struct rlock__reply 
     if (call == NULL) {
         return;
     }
-    call->look = NULL;
+    call->acquire.look = NULL;
     if (named == call->link->server) {
-        rlock__acquire_taken(call, call->token, call->granted_t0, now);
+        rlock__acquire_taken(call, call->acquire.token, call->acquire.granted_t0, now);
         return;
     }
     describe_moving(call);
@@ -213,15 +213,15 @@ void rlock__acquire_look(struct rlock__call *call, const struct rlock__answer *a
 {
     struct rlock__request *request = rlock__request_new(&call->core->requests, on_looked, call);
 
-    call->token = answer->token;
-    call->granted_t0 = t0;
-    call->look = request;
+    call->acquire.token = answer->token;
+    call->acquire.granted_t0 = t0;
+    call->acquire.look = request;
     if (request != NULL) {
         request->resend = RLOCK__ONCE;
         call->spec->ops->inspect(call->spec, &request->cmd);
     }
     if (request == NULL || !rlock__submit(request, call->spec, rlock__route(call->spec), now)) {
-        call->look = rlock__request_free(request);
+        call->acquire.look = rlock__request_free(request);
         rlock__acquire_describe(call, RLOCK_ENOMEM, now);
         rlock__acquire_undo(call, RLOCK_ENOMEM, now);
     }

@@ -16,33 +16,33 @@
 
 void rlock__acquire_account_busy(struct rlock__call *call)
 {
-    struct rlock__copies lost = rlock__copies_kept(call->lost);
+    struct rlock__copies lost = rlock__copies_kept(call->acquire.lost);
     bool ran = lost.ran;
 
-    rlock__copies_answered(&lost, call->link, call->gen);
-    if (!call->asked || !ran) { /* what ran may be on the other side of the move */
+    rlock__copies_answered(&lost, call->link, call->acquire.gen);
+    if (!call->acquire.asked || !ran) { /* what ran may be on the other side of the move */
         rlock__copies_refuted(&lost);
     }
-    rlock__copies_keep(&call->lost, &lost);
+    rlock__copies_keep(&call->acquire.lost, &lost);
 }
 
 struct rlock__copies rlock__acquire_copies(const struct rlock__call *call)
 {
-    struct rlock__copies copies = rlock__copies_kept(call->lost);
+    struct rlock__copies copies = rlock__copies_kept(call->acquire.lost);
 
-    rlock__copies_add_sent(&copies, call->link, call->gen);
+    rlock__copies_add_sent(&copies, call->link, call->acquire.gen);
     return copies;
 }
 
 /* When what the latest copy may have taken is free again by itself. */
 static int64_t free_by(const struct rlock__call *call)
 {
-    return rlock__max(call->sent_at, 0) + rlock__acquire_lease(call, call->sent_at);
+    return rlock__max(call->acquire.sent_at, 0) + rlock__acquire_lease(call, call->acquire.sent_at);
 }
 
 void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until)
 {
-    if (call->queue != NULL) {
+    if (call->acquire.queue != NULL) {
         rlock__queue_leave(call, granted_until);
     }
     if (call->channel != NULL && granted_until != 0) {
@@ -59,22 +59,22 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
     if (rlock__explains(call)) {
         rlock__explain_end(call, code, now);
     }
-    if (code != 0 && call->enqueued) { /* leaves the queue on the server: nobody waits for that */
-        call->enqueued = false;
+    if (code != 0 && call->acquire.enqueued) { /* leaves the server's queue */
+        call->acquire.enqueued = false;
         (void)rlock__orphan_new(hold, call->number, 0, rlock__acquire_copies(call), free_by(call),
                                 NULL, now);
     }
 
-    if (call->batch != NULL) {
+    if (call->acquire.batch != NULL) {
         call->request = NULL;
         rlock__batch_leave(call);
     } else if (call->request != NULL) {
         call->request->subject = NULL;
         call->request = NULL;
     }
-    rlock__acquire_withdraw(call, code == 0 ? call->valid_until : 0);
+    rlock__acquire_withdraw(call, code == 0 ? call->acquire.valid_until : 0);
     rlock__orphan_unspare(call);
-    rlock__copies_drop(&call->lost);
+    rlock__copies_drop(&call->acquire.lost);
     rlock__call_complete(call, code, NULL);
     if (hold != NULL) {
         rlock__hold_leave(hold, now);
@@ -118,33 +118,34 @@ void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
                       sizeof(holder));
     if (code == RLOCK_EINDOUBT) {
         bool canceled = call->code == RLOCK_ECANCELED && !call->member;
-        int64_t left =
-            rlock__max(0, call->sent_at + rlock__acquire_lease(call, call->sent_at) - now);
+        int64_t left = rlock__max(0, call->acquire.sent_at +
+                                         rlock__acquire_lease(call, call->acquire.sent_at) - now);
 
         rlock__say(call,
                    "lock %s: %sno answer from server %s; if it was granted, it is free again in "
                    "%lld ms",
                    name, canceled ? "canceled; " : "", address, (long long)rlock__ms_up(left));
     } else if (code == RLOCK_ERESTARTED) {
-        rlock__say(call, "lock %s: server %s restarted; it counts in %lld ms", name, address,
-                   (long long)rlock__ms_up(link->server->started_at + call->min_uptime_us - now));
+        rlock__say(
+            call, "lock %s: server %s restarted; it counts in %lld ms", name, address,
+            (long long)rlock__ms_up(link->server->started_at + call->acquire.min_uptime_us - now));
     } else if (code == RLOCK_ENOTREPLICATED) { /* after a failover it may be there again */
         int64_t left = rlock__free_by(now, rlock__acquire_lease(call, now)) - now;
         char lacking[120];
 
-        (void)rlock__ack_lacking(&call->ack, lacking, sizeof(lacking));
+        (void)rlock__ack_lacking(&call->acquire.ack, lacking, sizeof(lacking));
         rlock__say(call,
                    "lock %s: %u of %u %s of server %s confirmed it%s%s; it was given back; "
                    "after a failover it is free in %lld ms",
-                   name, call->confirmed, rlock__ack_size(&call->ack),
-                   call->core->acks_on_disk ? "disks" : "replicas", address,
+                   name, call->acquire.confirmed, rlock__ack_size(&call->acquire.ack),
+                   call->core->opts.acks_on_disk ? "disks" : "replicas", address,
                    lacking[0] != '\0' ? ", not " : "", lacking, (long long)rlock__ms_up(left));
     } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS ||
                is_out_of_reach(call, code)) {
         describe_out_of_reach(call, name);
-    } else if (code == RLOCK_ETIMEDOUT && !call->contended && call->attempts > 0) {
+    } else if (code == RLOCK_ETIMEDOUT && !call->acquire.contended && call->acquire.attempts > 0) {
         rlock__say(call, "lock %s: no answer from server %s within the wait", name, address);
-    } else if (code == RLOCK_ENOMEM || !call->contended) {
+    } else if (code == RLOCK_ENOMEM || !call->acquire.contended) {
         rlock__say(call, "lock %s: %s (server %s)", name, rlock_strerror(code), address);
     } else if (holder[0] == '\0') {
         rlock__say(call, "lock %s: others wait for it (server %s)", name, address);
@@ -163,23 +164,23 @@ static int64_t undo_until(const struct rlock__call *call, int64_t now)
     if (call->code == RLOCK_ECANCELED || call->request != NULL || !pipeline->up) {
         return until;
     }
-    return rlock__max(until,
-                      rlock__min(rlock__acquire_last(call),
-                                 now + rlock__patience_us(&pipeline->patience, call->timeout_us)));
+    return rlock__max(
+        until, rlock__min(rlock__acquire_last(call),
+                          now + rlock__patience_us(&pipeline->patience, call->acquire.timeout_us)));
 }
 
 void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
 {
-    uint32_t outer = call->target - 1;
+    uint32_t outer = call->acquire.target - 1;
 
     if (rlock__explains(call)) {
         rlock__explain(call, now, "gives up, and takes back what it may have got");
     }
     rlock__call_step(call, RLOCK__GIVING_UP);
     call->code = code;
-    call->enqueued = false; /* the release takes it out of the queue too */
+    call->acquire.enqueued = false; /* the release takes it out of the queue too */
     rlock__acquire_withdraw(call, 0);
-    if (call->target > 1) { /* it may have extended the lease of the outer levels */
+    if (call->acquire.target > 1) { /* it may have extended the lease of the outer levels */
         rlock__grant_may_last(call->hold->grant,
                               rlock__free_by(now, rlock__acquire_lease(call, now)));
     }
@@ -191,7 +192,7 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
 
 void rlock__acquire_refuse(struct rlock__call *call, int code, int64_t now)
 {
-    if (!rlock__copies_are_open(call->lost)) {
+    if (!rlock__copies_are_open(call->acquire.lost)) {
         rlock__acquire_end(call, code, now);
     } else {
         rlock__acquire_undo(call, code, now);
@@ -207,7 +208,7 @@ void rlock__acquire_starve(struct rlock__call *call, int64_t now)
 void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__reply *reply,
                                 int64_t now)
 {
-    bool partial = call->batch != NULL && call->batch->partial;
+    bool partial = call->acquire.batch != NULL && call->acquire.batch->partial;
     bool error = reply != NULL && rlock__reply_is_error(reply);
     bool refused = error && !partial && !rlock__is_aborted(reply);
 
@@ -236,9 +237,9 @@ void rlock__acquire_end_open(struct rlock__call *call, int64_t now)
 
 void rlock__acquire_late_refusal(struct rlock__call *call, int64_t now)
 {
-    if (!rlock__copies_are_open(call->lost)) {
-        if (call->orphan != NULL) { /* its release finds nothing */
-            call->orphan->doubt = rlock__doubt_close(call->orphan->doubt);
+    if (!rlock__copies_are_open(call->acquire.lost)) {
+        if (call->acquire.orphan != NULL) { /* its release finds nothing */
+            call->acquire.orphan->doubt = rlock__doubt_close(call->acquire.orphan->doubt);
         }
         rlock__orphan_forget(call);
         rlock__acquire_settled(call, now);
@@ -250,13 +251,14 @@ static bool take_back(struct rlock__call *call)
 {
     struct rlock__request *request = call->request;
 
-    if (call->look != NULL || rlock__ack_is_open(&call->ack)) { /* it is not seen to count */
-        call->look = call->look != NULL ? rlock__abandon(call->look) : NULL;
-        rlock__ack_abandon(&call->ack);
+    if (call->acquire.look != NULL ||
+        rlock__ack_is_open(&call->acquire.ack)) { /* it is not seen to count */
+        call->acquire.look = call->acquire.look != NULL ? rlock__abandon(call->acquire.look) : NULL;
+        rlock__ack_abandon(&call->acquire.ack);
         return true;
     }
     if (request == NULL) {
-        return rlock__copies_are_open(call->lost);
+        return rlock__copies_are_open(call->acquire.lost);
     }
     rlock__acquire_note(call, request);
     if (request->sent) {
@@ -264,13 +266,13 @@ static bool take_back(struct rlock__call *call)
         request->resend = RLOCK__DROP; /* its reply is read in its place */
         return true;
     }
-    if (call->batch != NULL) {
-        rlock__batch_note(call->batch, request);
+    if (call->acquire.batch != NULL) {
+        rlock__batch_note(call->acquire.batch, request);
     }
     rlock__server_touch(request->link->server);
     rlock__pipeline_withdraw(&request->link->pipeline, request);
     (void)rlock__request_free(request);
-    return rlock__copies_are_open(call->lost);
+    return rlock__copies_are_open(call->acquire.lost);
 }
 
 /* Whether the latest answer of the server, which is the reason for the code, has its text
@@ -278,7 +280,8 @@ static bool take_back(struct rlock__call *call)
 static bool is_described(const struct rlock__call *call, int code)
 {
     return call->described && !is_out_of_reach(call, code) &&
-           (call->error != 0 ? code == call->error : code == RLOCK_ETIMEDOUT && call->contended);
+           (call->error != 0 ? code == call->error
+                             : code == RLOCK_ETIMEDOUT && call->acquire.contended);
 }
 
 void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)

@@ -13,8 +13,9 @@
 void rlock__acquire_begin(struct rlock__call *call, int64_t now)
 {
     struct rlock__core *core = call->core;
-    int64_t once = call->timeout_us != 0 ? call->timeout_us : core->op_timeout_us;
-    int64_t wait = call->wait_us == 0 ? once : call->wait_us;
+    int64_t once =
+        call->acquire.timeout_us != 0 ? call->acquire.timeout_us : core->opts.op_timeout_us;
+    int64_t wait = call->acquire.wait_us == 0 ? once : call->acquire.wait_us;
     struct rlock__hold *hold;
 
     if (call->cancelled) {
@@ -23,9 +24,9 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
         return;
     }
     hold = rlock__hold_get(core, call->spec, call->owner);
-    call->begun_at = now;
-    call->timeout_us = once;
-    call->deadline = call->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
+    call->acquire.begun_at = now;
+    call->acquire.timeout_us = once;
+    call->deadline = call->acquire.wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
     if (hold == NULL) {
         rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
         return;
@@ -59,7 +60,7 @@ static void turn_nested(struct rlock__call *call, int64_t now)
         rlock__acquire_starve(call, now);
     } else {
         call->number = hold->grant->number;
-        call->target = hold->count + 1;
+        call->acquire.target = hold->count + 1;
         rlock__orphan_supersede(call);
         rlock__acquire_attempt(call, now);
     }
@@ -123,7 +124,7 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         return;
     }
     if (call->link->pipeline.up &&
-        rlock__server_is_young(call->link->server, call->min_uptime_us, now)) {
+        rlock__server_is_young(call->link->server, call->acquire.min_uptime_us, now)) {
         rlock__acquire_describe(call, RLOCK_ERESTARTED, now);
         rlock__acquire_end(call, RLOCK_ERESTARTED, now);
         return;
@@ -135,11 +136,11 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         turn_nested(call, now);
         return;
     }
-    call->target = 1;
+    call->acquire.target = 1;
     if (!rlock__stock_take(call)) {
         call->number = ++core->last_number;
     }
-    if (call->wait_us == 0 || call->batch != NULL ||
+    if (call->acquire.wait_us == 0 || call->acquire.batch != NULL ||
         (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) == 0) {
         rlock__acquire_go(call, now);
     } else if (!rlock__queue_join(call, now)) {

@@ -22,7 +22,7 @@
 /* Whether it only waits behind others of this client so far. */
 static bool is_behind(const struct rlock__call *call)
 {
-    return call->attempts == 0 &&
+    return call->acquire.attempts == 0 &&
            (call->step == RLOCK__QUEUED || call->step == RLOCK__SLEEPING ||
             call->step == RLOCK__SUBSCRIBING || call->step == RLOCK__PAUSING);
 }
@@ -30,36 +30,38 @@ static bool is_behind(const struct rlock__call *call)
 /* The end of its wait: for the holder; and as long as it was told of none, for the server. */
 static int64_t wait_until(const struct rlock__call *call)
 {
-    if (call->wait_us <= 0 || call->contended || is_behind(call)) {
+    if (call->acquire.wait_us <= 0 || call->acquire.contended || is_behind(call)) {
         return call->deadline;
     }
-    return rlock__max(call->deadline,
-                      rlock__later(call->deadline - call->wait_us, call->timeout_us));
+    return rlock__max(call->deadline, rlock__later(call->deadline - call->acquire.wait_us,
+                                                   call->acquire.timeout_us));
 }
 
 int64_t rlock__acquire_last(const struct rlock__call *call)
 {
-    return call->wait_us == 0 ? call->deadline : rlock__later(call->deadline, call->timeout_us);
+    return call->acquire.wait_us == 0 ? call->deadline
+                                      : rlock__later(call->deadline, call->acquire.timeout_us);
 }
 
 int64_t rlock__acquire_until(const struct rlock__call *call)
 {
-    const struct rlock__request *request = call->look != NULL ? call->look : call->request;
+    const struct rlock__request *request =
+        call->acquire.look != NULL ? call->acquire.look : call->request;
     int64_t until = wait_until(call), last = rlock__acquire_last(call), most;
 
-    if (call->step == RLOCK__ASKING && rlock__ack_is_open(&call->ack)) {
+    if (call->step == RLOCK__ASKING && rlock__ack_is_open(&call->acquire.ack)) {
         return last;
     }
     if (call->step != RLOCK__ASKING || request == NULL || !request->sent) {
         return until;
     }
-    most = rlock__patience_us(&request->link->pipeline.patience, call->timeout_us);
+    most = rlock__patience_us(&request->link->pipeline.patience, call->acquire.timeout_us);
     return rlock__max(until, rlock__min(rlock__later(request->t0, most), last));
 }
 
 bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now)
 {
-    return call->attempts == 0 || now < wait_until(call);
+    return call->acquire.attempts == 0 || now < wait_until(call);
 }
 
 void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64_t at)
@@ -68,9 +70,10 @@ void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64
 
     rlock__call_step(call, step);
     until = rlock__acquire_until(call);
-    if (call->batch != NULL) { /* only the sender has a time */
-        until = call->batch->sender == call ? rlock__min(until, call->batch->until) : RLOCK__NEVER;
-        at = call->batch->sender == call ? at : RLOCK__NEVER;
+    if (call->acquire.batch != NULL) { /* only the sender has a time */
+        until = call->acquire.batch->sender == call ? rlock__min(until, call->acquire.batch->until)
+                                                    : RLOCK__NEVER;
+        at = call->acquire.batch->sender == call ? at : RLOCK__NEVER;
     }
     rlock__timer_set(&call->core->timers, &call->timer, rlock__min(at, until));
 }
@@ -83,7 +86,8 @@ static int64_t poll_pause(struct rlock__core *core)
 /* Sleeps until a message, the next look, or that time at the latest: the end of a lease. */
 static void sleep_until(struct rlock__call *call, int64_t at, int64_t now)
 {
-    bool live = rlock__channel_is_live(call) && !call->asked; /* else a message comes elsewhere */
+    /* after an answer from behind ASKING the message comes on another server's channel */
+    bool live = rlock__channel_is_live(call) && !call->acquire.asked;
     int64_t look = now + (live ? RLOCK__RECHECK_US : poll_pause(call->core));
     bool listens = call->spec->ops->pause == NULL;
 
@@ -121,7 +125,7 @@ static bool await(struct rlock__call *call, int64_t now)
     if (rlock__explains(call)) {
         explain_own(call, grant, now);
     }
-    call->contended = true;
+    call->acquire.contended = true;
     rlock__unsay(call); /* what was written there before is out of date */
     call->error = 0;
     sleep_until(call, grant->valid_until + RLOCK__MS, now);
@@ -164,14 +168,14 @@ static void sleep_busy(struct rlock__call *call, const struct rlock__answer *ans
 
 static int64_t spin_pause(struct rlock__call *call)
 {
-    return call->spec->ops->pause(call->spec->tuning, call->spins++, &call->core->random);
+    return call->spec->ops->pause(call->spec->tuning, call->acquire.spins++, &call->core->random);
 }
 
 void rlock__acquire_hold_up(struct rlock__call *call, const struct rlock__answer *answer)
 {
     struct rlock__texts *texts = rlock__texts(call);
 
-    call->contended = true;
+    call->acquire.contended = true;
     if (texts != NULL) {
         (void)snprintf(texts->holder, sizeof(texts->holder), "%.*s",
                        (int)rlock__min((int64_t)answer->holder.len, 127), answer->holder.at);
@@ -186,11 +190,11 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
     joined = call->channel != NULL;
     rlock__acquire_hold_up(call, answer);
     if (rlock__queue_saw(call, answer, now)) {
-        call->spins = 0; /* the lock was free meanwhile, and may be again soon */
+        call->acquire.spins = 0; /* the lock was free meanwhile, and may be again soon */
     }
     rlock__acquire_describe(call, RLOCK_EBUSY, now);
     rlock__stock_fill(call, now);
-    if (call->wait_us == 0) {
+    if (call->acquire.wait_us == 0) {
         rlock__acquire_refuse(call, RLOCK_EBUSY, now);
     } else if (now >= call->deadline) { /* the answer came late */
         rlock__acquire_refuse(call, RLOCK_ETIMEDOUT, now);
@@ -198,7 +202,7 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
         rlock__acquire_sleep(call, RLOCK__SLEEPING, now + spin_pause(call));
     } else if (!joined && !rlock__channel_join(call)) {
         rlock__acquire_starve(call, now);
-    } else if (call->stale || (!joined && rlock__channel_is_live(call))) {
+    } else if (call->acquire.stale || (!joined && rlock__channel_is_live(call))) {
         rlock__acquire_go(
             call, now); /* the lock was released after that attempt, or may have been, unheard */
     } else {
@@ -208,7 +212,7 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
 
 void rlock__acquire_head(struct rlock__call *call, int64_t now)
 {
-    int64_t granted_until = call->granted_until;
+    int64_t granted_until = call->acquire.granted_until;
 
     if (call->step == RLOCK__ASKING) { /* its wait is over, and it asked without being the head */
         return;
@@ -239,8 +243,8 @@ void rlock__acquire_wake(struct rlock__call *call, int64_t now)
         rlock__explain_wake(call, now);
     }
     if (call->step == RLOCK__ASKING) {
-        call->stale = true;
-        call->deaf = false;
+        call->acquire.stale = true;
+        call->acquire.deaf = false;
     } else if (is_asleep(call) && rlock__acquire_may_try(call, now)) {
         rlock__acquire_go(call, now);
     }
@@ -259,10 +263,11 @@ void rlock__acquire_deaf(struct rlock__call *call, int64_t now)
 static int timeout_code(const struct rlock__call *call)
 {
     const struct rlock__link *link = call->link;
-    bool lives = call->wait_us != 0 && call->core->last_gen != 0; /* it was in reach before */
+    bool lives =
+        call->acquire.wait_us != 0 && call->core->last_gen != 0; /* it was in reach before */
     const struct rlock__call *before = call->step == RLOCK__LINED_UP ? call->hold->turn : NULL;
 
-    if (rlock__ack_is_open(&call->ack)) {
+    if (rlock__ack_is_open(&call->acquire.ack)) {
         return RLOCK_ENOTREPLICATED;
     }
     if (!link->pipeline.up && link->code != 0 && link->code != RLOCK_ECONN) {
@@ -274,10 +279,10 @@ static int timeout_code(const struct rlock__call *call)
     if (call->error != 0) {
         return call->error;
     }
-    if (call->wait_us != 0 || call->timed) {
+    if (call->acquire.wait_us != 0 || call->acquire.timed) {
         return RLOCK_ETIMEDOUT;
     }
-    return before != NULL && before->contended ? RLOCK_EBUSY : RLOCK_ECONN;
+    return before != NULL && before->acquire.contended ? RLOCK_EBUSY : RLOCK_ECONN;
 }
 
 /* Whether the server answers, as far as anybody knows: an attempt may learn something. */
@@ -293,7 +298,7 @@ static bool may_answer(const struct rlock__call *call, int64_t now)
 
 static void on_end(struct rlock__call *call, int64_t now)
 {
-    struct rlock__batch *batch = call->batch;
+    struct rlock__batch *batch = call->acquire.batch;
     int code = timeout_code(call);
 
     /* the holder that those before it wait for may be gone */
@@ -317,7 +322,7 @@ void rlock__acquire_timer(struct rlock__call *call, int64_t now)
         on_end(call, now);
     } else if (call->step == RLOCK__ASKING) { /* what was sent has time for its answer */
         rlock__timer_set(&call->core->timers, &call->timer, until);
-    } else if (call->batch != NULL && now >= call->batch->until) {
+    } else if (call->acquire.batch != NULL && now >= call->acquire.batch->until) {
         rlock__batch_tire(call, now);
     } else if (call->step == RLOCK__QUEUED) {
         rlock__acquire_go(call, now);

@@ -41,7 +41,7 @@ static bool is_whole(const struct rlock__batch *batch)
 static bool is_nested(const struct rlock__batch *batch)
 {
     for (size_t i = 0; i < batch->n; i++) {
-        if (batch->calls[i] != NULL && batch->calls[i]->target > 1) {
+        if (batch->calls[i] != NULL && batch->calls[i]->acquire.target > 1) {
             return true;
         }
     }
@@ -57,7 +57,7 @@ static void stand_aside(struct rlock__call *call)
 
 static void lead(struct rlock__call *call)
 {
-    struct rlock__batch *batch = call->batch;
+    struct rlock__batch *batch = call->acquire.batch;
     struct rlock__call *before = batch->sender;
 
     batch->sender = call;
@@ -97,13 +97,13 @@ static void hear(struct rlock__call *call, const struct rlock__reply *reply, siz
     struct rlock__value value = {.type = RLOCK__REPLY_ERROR, .str = text.at, .len = text.len};
     struct rlock__reply its = {.v = &value, .n = 1};
 
-    call->batch->partial = rlock__reply_int(reply, 0, 0) == -1;
+    call->acquire.batch->partial = rlock__reply_int(reply, 0, 0) == -1;
     if (rlock__reply_is_error(reply)) {
         rlock__acquire_heard(call, reply, t0, now);
         return;
     }
-    if (!call->batch->partial) {
-        its = part(reply, i, call->batch->n);
+    if (!call->acquire.batch->partial) {
+        its = part(reply, i, call->acquire.batch->n);
     }
     rlock__acquire_heard(call, &its, t0, now);
 }
@@ -236,7 +236,7 @@ static bool stands_in_line(struct rlock__batch *batch, int64_t now)
     for (size_t i = 0; i < batch->n; i++) {
         struct rlock__call *call = batch->calls[i];
 
-        if (call->wait_us != 0 && (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) != 0 &&
+        if (call->acquire.wait_us != 0 && (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) != 0 &&
             rlock__queue_is_kept(call) && rlock__queue_join(call, now)) {
             lead(call);
             if (rlock__queue_is_head(call)) {
@@ -252,7 +252,7 @@ static bool stands_in_line(struct rlock__batch *batch, int64_t now)
 
 void rlock__batch_ask(struct rlock__call *call, int64_t now)
 {
-    struct rlock__batch *batch = call->batch;
+    struct rlock__batch *batch = call->acquire.batch;
 
     if (batch->sender == NULL) { /* it has its turn */
         stand_aside(call);
@@ -277,17 +277,18 @@ void rlock__batch_tire(struct rlock__call *call, int64_t now)
 
 void rlock__batch_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
-    struct rlock__batch *batch = call->batch;
+    struct rlock__batch *batch = call->acquire.batch;
     unsigned caps = call->spec->ops->caps;
-    bool queues = call->wait_us != 0 && (caps & RLOCK__CAP_WAIT_QUEUE) != 0;
+    bool queues = call->acquire.wait_us != 0 && (caps & RLOCK__CAP_WAIT_QUEUE) != 0;
 
     rlock__acquire_hold_up(call, answer);
     batch->rounds += !(batch->rechecks && batch->sender == call);
     batch->rechecks = false;
     lead(call);
-    if (call->wait_us != 0 && (batch->rounds > ROUNDS || now >= batch->until || is_nested(batch))) {
+    if (call->acquire.wait_us != 0 &&
+        (batch->rounds > ROUNDS || now >= batch->until || is_nested(batch))) {
         rlock__batch_tire(call, now);
-    } else if (queues && call->queue == NULL && !rlock__queue_join(call, now)) {
+    } else if (queues && call->acquire.queue == NULL && !rlock__queue_join(call, now)) {
         rlock__acquire_starve(call, now);
     } else if (queues && !rlock__queue_is_head(call)) {
         rlock__acquire_sleep(call, RLOCK__QUEUED, RLOCK__NEVER);
@@ -308,7 +309,7 @@ void rlock__batch_give_up(struct rlock__batch *batch, int code, int64_t now)
 
 void rlock__batch_leave(struct rlock__call *call)
 {
-    struct rlock__batch *batch = call->batch;
+    struct rlock__batch *batch = call->acquire.batch;
     bool empty = true;
 
     for (size_t i = 0; i < batch->n; i++) {

@@ -16,7 +16,7 @@ static void on_none(struct rlock__call *call, bool garbled)
     const char *why =
         garbled ? "its answer makes no sense" : "the connection broke before its answer";
 
-    call->code = call->once ? RLOCK_EINDOUBT : RLOCK_ECONN;
+    call->code = call->command.once ? RLOCK_EINDOUBT : RLOCK_ECONN;
     rlock__say(call, "server %s: %s", call->link->server->address, why);
 }
 
@@ -39,7 +39,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         }
         call->request = NULL;
         if (reply != NULL) {
-            call->code = call->read(call, reply);
+            call->code = call->command.read(call, reply);
         } else {
             on_none(call, garbled);
         }
@@ -77,17 +77,17 @@ void rlock__command_begin(struct rlock__call *call, int64_t now)
 {
     struct rlock__request *request = rlock__request_new(&call->core->requests, on_answer, call);
 
-    call->deadline = now + call->core->op_timeout_us;
+    call->deadline = now + call->core->opts.op_timeout_us;
     rlock__pass_forbid(call->core, call->spec);
     if (request == NULL) {
-        rlock__cmd_fini(&call->cmd);
+        rlock__cmd_fini(&call->command.cmd);
         rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
         return;
     }
     rlock__cmd_fini(&request->cmd);
-    request->cmd = call->cmd;
-    call->cmd = (struct rlock__cmd){0};
-    request->resend = call->once ? RLOCK__ONCE : RLOCK__RESEND;
+    request->cmd = call->command.cmd;
+    call->command.cmd = (struct rlock__cmd){0};
+    request->resend = call->command.once ? RLOCK__ONCE : RLOCK__RESEND;
     call->request = request;
     ask(call, now);
 }
@@ -110,7 +110,9 @@ void rlock__command_give_up(struct rlock__call *call, int code, int64_t now)
         (void)rlock__request_free(request);
     }
     if (code == RLOCK_ETIMEDOUT) {
-        code = call->error != 0 ? call->error : ran && call->once ? RLOCK_EINDOUBT : RLOCK_ECONN;
+        code = call->error != 0            ? call->error
+               : ran && call->command.once ? RLOCK_EINDOUBT
+                                           : RLOCK_ECONN;
     }
     if (call->error == 0) {
         rlock__say(call, "server %s: %s", call->link->server->address,

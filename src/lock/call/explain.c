@@ -10,7 +10,7 @@
 /* Whether the call has not had to wait for anybody so far. */
 static bool is_routine(const struct rlock__call *call)
 {
-    return call->attempts <= 1 && !call->contended && call->link->pipeline.up;
+    return call->acquire.attempts <= 1 && !call->acquire.contended && call->link->pipeline.up;
 }
 
 /* What is behind "lock NAME: " in the text that says why a call failed. */
@@ -90,7 +90,7 @@ void rlock__explain_busy(const struct rlock__call *call, const struct rlock__ans
 void rlock__explain_wake(const struct rlock__call *call, int64_t now)
 {
     bool subscribed =
-        call->step == RLOCK__SUBSCRIBING || (call->step == RLOCK__ASKING && call->deaf);
+        call->step == RLOCK__SUBSCRIBING || (call->step == RLOCK__ASKING && call->acquire.deaf);
 
     if (subscribed && rlock__channel_is_live(call)) {
         rlock__explain(call, now, "subscribed to its channel");
@@ -101,13 +101,15 @@ void rlock__explain_wake(const struct rlock__call *call, int64_t now)
 
 void rlock__explain_end(const struct rlock__call *call, int code, int64_t now)
 {
-    long long ms = (long long)((now - call->begun_at) / RLOCK__MS);
+    long long ms = (long long)((now - call->acquire.begun_at) / RLOCK__MS);
     char name[96];
 
     if (code == 0) {
-        explain_routine(call, now, "was granted after %lld ms (attempts: %u)", ms, call->attempts);
+        explain_routine(call, now, "was granted after %lld ms (attempts: %u)", ms,
+                        call->acquire.attempts);
         return;
     }
-    rlock__explain(call, now, "ended after %lld ms (attempts: %u): %s: %s", ms, call->attempts,
-                   rlock_strerror(code), detail_of(call, rlock__spec_text(call->spec, name)));
+    rlock__explain(call, now, "ended after %lld ms (attempts: %u): %s: %s", ms,
+                   call->acquire.attempts, rlock_strerror(code),
+                   detail_of(call, rlock__spec_text(call->spec, name)));
 }

@@ -10,7 +10,7 @@
 
 static inline bool rlock__explains(const struct rlock__call *call)
 {
-    return __builtin_expect(call->core->log_level >= RLOCK_LOG_DEBUG, 0);
+    return __builtin_expect(call->core->opts.log_level >= RLOCK_LOG_DEBUG, 0);
 }
 
 /* Writes "lock NAME: call NUMBER " and the text. The number is that of "uuid:number", by which the

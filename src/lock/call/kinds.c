@@ -40,8 +40,8 @@ void rlock__calls_fail_waiting(struct rlock__link *link, int64_t now)
 
     DL_FOREACH_SAFE2(link->server->core->calls, call, after, all_next)
     {
-        bool looks = call->kind == RLOCK__ACQUIRE && call->look != NULL;
-        const struct rlock__request *request = looks ? call->look : call->request;
+        bool looks = call->kind == RLOCK__ACQUIRE && call->acquire.look != NULL;
+        const struct rlock__request *request = looks ? call->acquire.look : call->request;
 
         if (call->step == RLOCK__ASKING && call->kind != RLOCK__RELEASE && request != NULL &&
             request->link == link && !request->sent &&

@@ -11,7 +11,7 @@
 
 static bool may_pass(const struct rlock__spec *spec)
 {
-    return (spec->ops->caps & RLOCK__CAP_PASSES) != 0 && !spec->core->no_pass;
+    return (spec->ops->caps & RLOCK__CAP_PASSES) != 0 && !spec->core->opts.no_pass;
 }
 
 /* Whether all of it is its owner's own, and renewed. */
@@ -35,7 +35,7 @@ static struct rlock__grant *find(struct rlock__core *core, const struct rlock__s
 struct rlock__grant *rlock__pass_awaited(const struct rlock__call *call, int64_t now)
 {
     struct rlock__grant *grant =
-        call->queue != NULL && !call->member ? find(call->core, call->spec) : NULL;
+        call->acquire.queue != NULL && !call->member ? find(call->core, call->spec) : NULL;
 
     return grant != NULL && now < grant->valid_until ? grant : NULL;
 }
@@ -96,9 +96,9 @@ static bool may_take(const struct rlock__call *call, const struct rlock__spec *s
     bool waits = call->step == RLOCK__QUEUED || call->step == RLOCK__SUBSCRIBING ||
                  call->step == RLOCK__SLEEPING || call->step == RLOCK__PAUSING;
 
-    return waits && call->spec->ops == spec->ops && call->lease_us == 0 && !call->member &&
+    return waits && call->spec->ops == spec->ops && call->acquire.lease_us == 0 && !call->member &&
            call->error == 0 && call->spec->tuning->max_hold_us == spec->tuning->max_hold_us &&
-           !rlock__copies_are_open(call->lost) && now < call->deadline;
+           !rlock__copies_are_open(call->acquire.lost) && now < call->deadline;
 }
 
 /* The row of the one gets what the other's had. */
@@ -128,8 +128,8 @@ static void take(struct rlock__call *call, int64_t now)
     atomic_store(&hold->claim->valid_until, grant->valid_until);
     rlock__grant_plan(grant);
     call->number = grant->number;
-    call->valid_until = grant->valid_until;
-    call->lease_granted_us = grant->lease_us;
+    call->acquire.valid_until = grant->valid_until;
+    call->acquire.lease_granted_us = grant->lease_us;
     call->count = 1;
     call->claim = rlock__claim_ref(hold->claim);
 }

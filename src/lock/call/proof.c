@@ -24,7 +24,7 @@ static bool is_rival(const struct rlock__hold *hold, const struct rlock__call *c
 
 static bool is_newer(const struct rlock__call *call, const struct rlock__hold *hold)
 {
-    return call->sent_at > hold->grant->granted_at;
+    return call->acquire.sent_at > hold->grant->granted_at;
 }
 
 static bool is_certain(const struct rlock__call *call, const struct rlock__hold *hold)
@@ -32,7 +32,7 @@ static bool is_certain(const struct rlock__call *call, const struct rlock__hold 
     const struct rlock__server *server = call->link->server;
     const struct rlock__grant *grant = hold->grant;
 
-    return is_newer(call, hold) && !call->asked && server == grant->link->server &&
+    return is_newer(call, hold) && !call->acquire.asked && server == grant->link->server &&
            server == rlock__route(hold->spec)->server && !rlock__grant_moved(grant);
 }
 
@@ -42,7 +42,7 @@ static bool end(struct rlock__hold *hold, const struct rlock__call *call, int64_
     bool is_over = is_certain(call, hold);
 
     if (is_over) { /* the answer is newer than the grant, and comes from the server that has it */
-        assert(call->sent_at > hold->grant->granted_at);
+        assert(call->acquire.sent_at > hold->grant->granted_at);
         assert(call->link->server == hold->grant->link->server);
         rlock__hold_gone(hold, true, now);
     } else if (!hold->grant->verifies) {
@@ -79,7 +79,7 @@ void rlock__proof_refused(const struct rlock__call *call, struct rlock__bytes ho
 {
     struct rlock__hold *hold = rlock__hold_by_lock(call->core, call->spec, NULL), *after;
 
-    for (; hold != NULL && holder.len != 0 && !call->asked; hold = after) {
+    for (; hold != NULL && holder.len != 0 && !call->acquire.asked; hold = after) {
         after = rlock__hold_by_lock(call->core, call->spec, hold);
         if (is_rival(hold, call) && is_newer(call, hold) && !is_named(hold, holder)) {
             (void)end(hold, call, now);

@@ -96,7 +96,7 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
                     grant->link->server->address);
     }
     if (!is_last(hold)) {
-        int64_t lease = rlock__grant_cut(grant, core->renewed_lease_us, t0);
+        int64_t lease = rlock__grant_cut(grant, core->opts.renewed_lease_us, t0);
 
         grant->uneven = false;
         rlock__hold_drop_levels(hold);
@@ -187,7 +187,7 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
 static void on_lost(struct rlock__hold *hold, int64_t now)
 {
     if (hold->grant->releasing) {
-        int64_t due = hold->turn != NULL ? now : now + hold->spec->core->renewed_lease_us / 3;
+        int64_t due = hold->turn != NULL ? now : now + hold->spec->core->opts.renewed_lease_us / 3;
 
         hold->grant->resent = true;
         rlock__release_leave(hold, RLOCK_EINDOUBT, due, now);
@@ -250,7 +250,8 @@ static bool send(struct rlock__hold *hold, int64_t now)
     struct rlock__grant *grant = hold->grant;
     uint32_t target = is_last(hold) ? 0 : hold->count - hold->leaves.n;
     bool renewed = target > 0 && rlock__hold_is_renewed(hold);
-    int64_t lease = renewed ? rlock__grant_cut(grant, hold->spec->core->renewed_lease_us, now) : 0;
+    int64_t lease =
+        renewed ? rlock__grant_cut(grant, hold->spec->core->opts.renewed_lease_us, now) : 0;
 
     assert(grant->release == NULL && hold->leaves.n > 0);
     grant->release = rlock__release_send(hold->spec, rlock__grant_route(grant), grant->number,

@@ -25,7 +25,7 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = rlock__hold_find(call->core, call->spec, call->owner);
 
-    call->deadline = now + call->core->op_timeout_us;
+    call->deadline = now + call->core->opts.op_timeout_us;
     if (hold == NULL || hold->spec->ops != call->spec->ops) {
         rlock__release_describe(call, RLOCK_ENOTOWNER, "");
         rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
@@ -70,7 +70,7 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
         rlock__release_end(hold, 0, now);
     } else {
         call->deadline =
-            rlock__min(call->deadline, grant->valid_until + call->core->op_timeout_us / 2);
+            rlock__min(call->deadline, grant->valid_until + call->core->opts.op_timeout_us / 2);
         grant->resent = false;
         hold->leaves = rlock__levels_of(call);
         if (grant->is_waiting) { /* else its timer looks whether it is renewed */

@@ -30,13 +30,13 @@ static bool sleeps(const struct rlock__call *call)
 /* Whether the sender of its batch goes on for it. */
 static bool is_led(const struct rlock__call *call)
 {
-    return call->batch != NULL && call->batch->sender != call;
+    return call->acquire.batch != NULL && call->acquire.batch->sender != call;
 }
 
 static bool is_under_way(const struct rlock__call *call)
 {
-    return call->request != NULL || call->look != NULL || rlock__ack_is_open(&call->ack) ||
-           call->batch != NULL;
+    return call->request != NULL || call->acquire.look != NULL ||
+           rlock__ack_is_open(&call->acquire.ack) || call->acquire.batch != NULL;
 }
 
 static void check_acquire(const struct rlock__call *call)
@@ -48,10 +48,11 @@ static void check_acquire(const struct rlock__call *call)
         RLOCK__IMPLIES(sleeps(call) && !is_led(call), call->timer.set)); /* no message need come */
     assert(RLOCK__IMPLIES(call->step == RLOCK__ASKING, is_under_way(call)));
     assert(RLOCK__IMPLIES(gives_up, call->code != 0 && call->timer.set));
-    assert(RLOCK__IMPLIES(call->orphan != NULL, gives_up && call->orphan->call == call));
-    assert(RLOCK__IMPLIES(call->look != NULL, call->step == RLOCK__ASKING));
-    assert(RLOCK__IMPLIES(call->target > 1 && !gives_up, has_grant));
-    assert(RLOCK__IMPLIES(call->queue != NULL && call->step == RLOCK__PAUSING,
+    assert(RLOCK__IMPLIES(call->acquire.orphan != NULL,
+                          gives_up && call->acquire.orphan->call == call));
+    assert(RLOCK__IMPLIES(call->acquire.look != NULL, call->step == RLOCK__ASKING));
+    assert(RLOCK__IMPLIES(call->acquire.target > 1 && !gives_up, has_grant));
+    assert(RLOCK__IMPLIES(call->acquire.queue != NULL && call->step == RLOCK__PAUSING,
                           rlock__queue_is_head(call)));
     assert(call->number <= call->core->last_number);
 }
@@ -172,7 +173,7 @@ static void check_orphan(const struct rlock__orphan *orphan)
 
     assert(orphan->is_unsent + (orphan->request != NULL) + orphan->timer.set == 1); /* it goes on */
     assert(orphan->copies.n <= RLOCK__COPIES_MAX);
-    assert(RLOCK__IMPLIES(orphan->call != NULL, orphan->call->orphan == orphan));
+    assert(RLOCK__IMPLIES(orphan->call != NULL, orphan->call->acquire.orphan == orphan));
     assert(RLOCK__IMPLIES(orphan->count == 0, hold == NULL)); /* nobody holds its number */
     assert(RLOCK__IMPLIES(orphan->grant != NULL, orphan->grant->number == orphan->number));
 }
@@ -257,12 +258,12 @@ static unsigned check_all(const struct rlock__core *core)
         check_call(core, call);
         n++;
     }
-    DL_FOREACH(core->holds, hold) {
+    DL_FOREACH(core->rows.holds, hold) {
         check_hold(hold);
         sums.granted -= hold->grant != NULL && hold->grant->is_numbered;
         n++;
     }
-    DL_FOREACH(core->orphans, orphan) {
+    DL_FOREACH(core->recovery.orphans, orphan) {
         check_orphan(orphan);
         sums.releasing -= orphan->request != NULL;
         n++;

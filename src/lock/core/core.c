@@ -36,8 +36,8 @@ void rlock__core_init(struct rlock__core *core)
     if (core->random == 0) {
         core->random = 1; /* xorshift's one fixed point */
     }
-    if (core->slice == 0) {
-        core->slice = RLOCK__SLICE;
+    if (core->opts.slice == 0) {
+        core->opts.slice = RLOCK__SLICE;
     }
 }
 
@@ -97,7 +97,7 @@ static void touch_all(struct rlock__core *core)
 static void look_again(struct rlock__core *core, int64_t now)
 {
     rlock__released_again(core, now);
-    core->sweep = core->holds;
+    core->rows.sweep = core->rows.holds;
     rlock__work(core, now);
 }
 
@@ -201,7 +201,7 @@ void rlock__core_tick(struct rlock__core *core, int64_t now)
 int64_t rlock__core_next(const struct rlock__core *core)
 {
     int64_t due = rlock__min(rlock__timers_next(&core->crowd), rlock__renew_next(core));
-    int64_t crowd = core->sweep != NULL ? 0 : due;
+    int64_t crowd = core->rows.sweep != NULL ? 0 : due;
 
     return rlock__min(rlock__timers_next(&core->timers), rlock__max(crowd, core->resume_at));
 }
@@ -304,7 +304,7 @@ void rlock__core_close(struct rlock__core *core, int64_t now)
     }
     rlock__listeners_close(core);
     rlock__queues_close(core);
-    core->sweep = core->holds;
+    core->rows.sweep = core->rows.holds;
     core->resume_at = 0;
     rlock__work(core, now);
     touch_all(core);
@@ -331,18 +331,18 @@ static void note_orphans(struct rlock__core *core, int64_t now)
     size_t n = 0;
     char name[96];
 
-    DL_FOREACH(core->orphans, orphan) {
+    DL_FOREACH(core->recovery.orphans, orphan) {
         free_by = rlock__max(free_by, orphan->free_by);
         n++;
     }
     if (n == 1) {
         rlock__note(core, RLOCK_LOG_WARNING, "lock %s: not released, free in %lld ms (server %s)",
-                    rlock__spec_text(core->orphans->spec, name),
-                    (long long)rlock__ms_up(free_by - now), core->address);
+                    rlock__spec_text(core->recovery.orphans->spec, name),
+                    (long long)rlock__ms_up(free_by - now), core->opts.address);
     } else if (n > 1) {
         rlock__note(core, RLOCK_LOG_WARNING,
                     "%zu locks: not released, the last is free in %lld ms (server %s)", n,
-                    (long long)rlock__ms_up(free_by - now), core->address);
+                    (long long)rlock__ms_up(free_by - now), core->opts.address);
     }
 }
 
@@ -354,5 +354,5 @@ void rlock__core_note_rest(struct rlock__core *core, int64_t now)
 
 bool rlock__core_is_settled(const struct rlock__core *core)
 {
-    return core->orphans == NULL && core->holds == NULL;
+    return core->recovery.orphans == NULL && core->rows.holds == NULL;
 }

@@ -15,7 +15,7 @@
 
 void rlock__work(struct rlock__core *core, int64_t now)
 {
-    size_t left = core->slice;
+    size_t left = core->opts.slice;
 
     if (now < core->resume_at) {
         return;

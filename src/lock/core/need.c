@@ -27,7 +27,7 @@ static bool is_in_use(const struct rlock__link *link)
 static bool is_needed(const struct rlock__server *server, int64_t now)
 {
     bool is = server->channels.n != 0 || server->gathered != NULL ||
-              now < server->used_at + server->core->unused_us;
+              now < server->used_at + server->core->opts.unused_us;
 
     for (unsigned i = 0; i < server->n_links; i++) {
         is = is || is_in_use(&server->links[i]);
@@ -60,13 +60,13 @@ static bool note_needs(struct rlock__core *core, int64_t now)
     struct rlock__listener *listener;
     unsigned n = 0;
 
-    DL_FOREACH(core->holds, hold) {
+    DL_FOREACH(core->rows.holds, hold) {
         if (++n > RLOCK__SLICE) {
             return false;
         }
         rlock__server_need(rlock__route(hold->spec)->server, now);
     }
-    DL_FOREACH(core->orphans, orphan) {
+    DL_FOREACH(core->recovery.orphans, orphan) {
         if (++n > RLOCK__SLICE) {
             return false;
         }
@@ -97,7 +97,7 @@ static void on_look(struct rlock__timer *timer, int64_t now)
     struct rlock__core *core = RLOCK__OF(struct rlock__core, needs, timer);
     struct rlock__server *server;
 
-    rlock__timer_set(&core->timers, timer, now + core->unused_us / 4);
+    rlock__timer_set(&core->timers, timer, now + core->opts.unused_us / 4);
     if (!note_needs(core, now)) {
         return;
     }
@@ -112,9 +112,9 @@ static void on_look(struct rlock__timer *timer, int64_t now)
 
 void rlock__needs_begin(struct rlock__core *core, int64_t now)
 {
-    if (core->slot != NULL && !core->needs.set) {
+    if (core->driver.slot != NULL && !core->needs.set) {
         core->needs.fire = on_look;
-        core->unused_us = core->unused_us != 0 ? core->unused_us : RLOCK__UNUSED_US;
-        rlock__timer_set(&core->timers, &core->needs, now + core->unused_us / 4);
+        core->opts.unused_us = core->opts.unused_us != 0 ? core->opts.unused_us : RLOCK__UNUSED_US;
+        rlock__timer_set(&core->timers, &core->needs, now + core->opts.unused_us / 4);
     }
 }

@@ -131,7 +131,7 @@ void rlock__grant_mind_renewal(struct rlock__grant *grant, int64_t now)
 {
     if (grant->batch_entry != NULL) {
         rlock__grant_may_last(grant,
-                              rlock__free_by(now, grant->hold->spec->core->renewed_lease_us));
+                              rlock__free_by(now, grant->hold->spec->core->opts.renewed_lease_us));
     }
 }
 
@@ -154,10 +154,11 @@ int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int
 
 int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
 {
-    int64_t lease = call->lease_us != 0 ? call->lease_us : call->core->renewed_lease_us;
+    int64_t lease =
+        call->acquire.lease_us != 0 ? call->acquire.lease_us : call->core->opts.renewed_lease_us;
     int64_t most = call->spec->tuning->max_hold_us;
 
-    if (call->target > 1) {
+    if (call->acquire.target > 1) {
         return rlock__grant_cut(call->hold->grant, lease, at);
     }
     return most != 0 ? rlock__min(lease, most) : lease;
@@ -166,7 +167,7 @@ int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
 /* On a grid of a twentieth of the period, so that neighbours share a batch from then on. */
 void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us)
 {
-    int64_t grid = rlock__max(grant->hold->spec->core->renewed_lease_us / 60, RLOCK__MS);
+    int64_t grid = rlock__max(grant->hold->spec->core->opts.renewed_lease_us / 60, RLOCK__MS);
     int64_t due = t0 + lease_us / 3;
 
     grant->due = rlock__max(due - due % grid, t0 + lease_us / 6);

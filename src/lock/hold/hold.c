@@ -44,18 +44,18 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
         grant->link = call->link;
         grant->life = call->link->server->life;
         rlock__grant_number(grant, call->number);
-        grant->token = call->token;
+        grant->token = call->acquire.token;
         grant->granted_at = now;
         grant->held_until = most != 0 ? rlock__later(t0, most) : RLOCK__NEVER;
     }
-    if (call->lost != NULL) {
+    if (call->acquire.lost != NULL) {
         struct rlock__copies lost = rlock__copies_kept(grant->lost);
 
-        rlock__copies_join(&lost, call->lost);
+        rlock__copies_join(&lost, call->acquire.lost);
         rlock__copies_keep(&grant->lost, &lost);
     }
     grant->lease_us = rlock__max(grant->lease_us, lease_us);
-    grant->is_guarded |= call->min_uptime_us != 0;
+    grant->is_guarded |= call->acquire.min_uptime_us != 0;
     rlock__hold_add_level(hold, call, t0, lease_us);
     rlock__grant_set_valid(grant, t0, lease_us, now);
     rlock__grant_plan(grant);
@@ -210,10 +210,10 @@ size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now)
 {
     size_t n = 0;
 
-    while (core->sweep != NULL && n < most) {
-        struct rlock__hold *hold = core->sweep;
+    while (core->rows.sweep != NULL && n < most) {
+        struct rlock__hold *hold = core->rows.sweep;
 
-        core->sweep = hold->next;
+        core->rows.sweep = hold->next;
         sweep(hold, now);
         n++;
     }

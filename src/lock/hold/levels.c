@@ -56,12 +56,12 @@ bool rlock__hold_is_renewed(const struct rlock__hold *hold)
 static void add_own_level(struct rlock__hold *hold, const struct rlock__call *call)
 {
     uint32_t owed = hold->owed.n - hold->owed.members;
-    uint32_t level = call->target - hold->members - owed;
+    uint32_t level = call->acquire.target - hold->members - owed;
 
     if (hold->renewed_from >= level) {
         hold->renewed_from = 0;
     }
-    if (call->lease_us == 0 && hold->renewed_from == 0) {
+    if (call->acquire.lease_us == 0 && hold->renewed_from == 0) {
         hold->renewed_from = level;
     }
 }
@@ -71,7 +71,7 @@ void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *c
 {
     bool renewed = rlock__hold_is_renewed(hold);
 
-    assert(call->target == hold->count + 1);
+    assert(call->acquire.target == hold->count + 1);
     if (call->kept) {
         hold->kept_us = hold->kept > 0 ? rlock__max(hold->kept_us, lease_us) : lease_us;
         hold->kept++;
@@ -81,7 +81,7 @@ void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *c
     if (!call->member) {
         add_own_level(hold, call);
     }
-    rlock__hold_set_count(hold, call->target);
+    rlock__hold_set_count(hold, call->acquire.target);
     if (!renewed && rlock__hold_is_renewed(hold)) {
         rlock__grant_due(hold->grant, t0, lease_us);
     }

@@ -40,9 +40,9 @@ static void orphan_free(struct rlock__orphan *orphan)
         DL_DELETE2(orphan->grant->undone, orphan, undone_prev, undone_next);
     }
     if (orphan->call != NULL) {
-        orphan->call->orphan = NULL;
+        orphan->call->acquire.orphan = NULL;
     }
-    DL_DELETE(core->orphans, orphan);
+    DL_DELETE(core->recovery.orphans, orphan);
     orphan->doubt = rlock__doubt_close(orphan->doubt);
     (void)rlock__spec_unref(orphan->spec);
     rlock__orphan_put_away(core, orphan);
@@ -130,7 +130,7 @@ static void go_on(struct rlock__orphan *orphan, int64_t now)
         orphan_free(orphan);
         return;
     }
-    plan(orphan, rlock__min(now + orphan->core->renewed_lease_us / 3, last));
+    plan(orphan, rlock__min(now + orphan->core->opts.renewed_lease_us / 3, last));
 }
 
 /* It has cost a link: another try may do so too, and must not at once. There is one also where the
@@ -142,7 +142,7 @@ static void on_garbled(struct rlock__orphan *orphan, int64_t now)
         return;
     }
     orphan->garbled = true;
-    plan(orphan, now + orphan->core->renewed_lease_us / 3);
+    plan(orphan, now + orphan->core->opts.renewed_lease_us / 3);
 }
 
 static void on_error(struct rlock__orphan *orphan, const struct rlock__reply *reply, int64_t now)
@@ -275,7 +275,7 @@ static struct rlock__orphan *make(struct rlock__spec *spec, struct rlock__orphan
     orphan->copies = copies;
     orphan->free_by = free_by + RLOCK__MS;
     orphan->timer.fire = on_timer;
-    DL_APPEND(spec->core->orphans, orphan);
+    DL_APPEND(spec->core->recovery.orphans, orphan);
     return orphan;
 }
 
@@ -292,11 +292,11 @@ struct rlock__orphan *rlock__orphan_new(struct rlock__hold *hold, uint64_t numbe
     orphan->count = count;
     orphan->call = call;
     if (call != NULL) {
-        call->orphan = orphan;
+        call->acquire.orphan = orphan;
     }
     if (call != NULL && count > 0) {
         orphan->grant = hold->grant;
-        orphan->lease_us = rlock__acquire_lease(call, call->sent_at);
+        orphan->lease_us = rlock__acquire_lease(call, call->acquire.sent_at);
         DL_APPEND2(hold->grant->undone, orphan, undone_prev, undone_next);
     }
     if (choose(orphan)->pipeline.up) {
@@ -330,7 +330,7 @@ void rlock__orphan_of_released(struct rlock__spec *spec, uint64_t number,
                                struct rlock__copies copies, int64_t now)
 {
     struct rlock__orphan *orphan =
-        make(spec, NULL, number, copies, now + spec->core->renewed_lease_us);
+        make(spec, NULL, number, copies, now + spec->core->opts.renewed_lease_us);
 
     if (orphan != NULL) {
         line_up(orphan);
@@ -361,18 +361,18 @@ void rlock__orphan_supersede(struct rlock__call *call)
         if (orphan->request != NULL) { /* behind a NOSCRIPT it would run after the attempt */
             orphan->request->resend = RLOCK__DROP;
         }
-        lost = rlock__copies_kept(call->lost);
+        lost = rlock__copies_kept(call->acquire.lost);
         rlock__copies_join(&lost, &orphan->copies);
-        rlock__copies_keep(&call->lost, &lost);
+        rlock__copies_keep(&call->acquire.lost, &lost);
         orphan_free(orphan);
     }
 }
 
 void rlock__orphan_forget(struct rlock__call *call)
 {
-    if (call->orphan != NULL) {
-        call->orphan->call = NULL;
-        call->orphan = NULL;
+    if (call->acquire.orphan != NULL) {
+        call->acquire.orphan->call = NULL;
+        call->acquire.orphan = NULL;
     }
 }
 
@@ -380,7 +380,7 @@ void rlock__orphans_fini(struct rlock__core *core)
 {
     struct rlock__orphan *orphan, *after;
 
-    DL_FOREACH_SAFE(core->orphans, orphan, after) {
+    DL_FOREACH_SAFE(core->recovery.orphans, orphan, after) {
         orphan_free(orphan);
     }
 }

@@ -140,21 +140,21 @@ bool rlock__queue_join(struct rlock__call *call, int64_t now)
 {
     struct rlock__queue *queue = queue_find(call->core, call->spec);
 
-    assert(call->queue == NULL);
+    assert(call->acquire.queue == NULL);
     if (queue == NULL) {
         queue = queue_new(call->core, call->spec, now);
     }
     if (queue == NULL) {
         return false;
     }
-    call->queue = queue;
+    call->acquire.queue = queue;
     DL_APPEND(queue->calls, call);
     return true;
 }
 
 bool rlock__queue_is_head(const struct rlock__call *call)
 {
-    return call->queue->calls == call;
+    return call->acquire.queue->calls == call;
 }
 
 struct rlock__call *rlock__queue_heir(const struct rlock__hold *hold, int64_t now)
@@ -178,7 +178,7 @@ static int64_t peers_since(const struct rlock__queue *queue, int64_t lease_until
 
 bool rlock__queue_saw(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
-    struct rlock__queue *queue = call->queue;
+    struct rlock__queue *queue = call->acquire.queue;
     bool is_peer = rlock__owner_is_foreign(answer->holder);
     int64_t lease_us = rlock__max(answer->ttl_ms, 0) * RLOCK__MS, lease_until = now + lease_us;
     bool is_new;
@@ -206,22 +206,22 @@ bool rlock__queue_is_kept(const struct rlock__call *call)
 
 int64_t rlock__queue_paused_until(const struct rlock__call *call)
 {
-    return call->queue != NULL ? call->queue->paused_until : 0;
+    return call->acquire.queue != NULL ? call->acquire.queue->paused_until : 0;
 }
 
 void rlock__queue_leave(struct rlock__call *call, int64_t granted_until)
 {
-    struct rlock__queue *queue = call->queue;
+    struct rlock__queue *queue = call->acquire.queue;
     bool was_head = queue->calls == call;
 
-    assert(call->queue != NULL && call->queue->calls != NULL);
+    assert(call->acquire.queue != NULL && call->acquire.queue->calls != NULL);
     DL_DELETE(queue->calls, call);
     rlock__unready(call, RLOCK__HEAD);
-    call->queue = NULL;
+    call->acquire.queue = NULL;
     if (queue->calls == NULL) {
         queue_settle(queue);
     } else if (was_head) {
-        queue->calls->granted_until = granted_until;
+        queue->calls->acquire.granted_until = granted_until;
         rlock__ready(queue->calls, RLOCK__HEAD);
     }
 }
@@ -247,7 +247,7 @@ void rlock__queue_releasing(struct rlock__core *core, const struct rlock__spec *
 
     if (queue != NULL) {
         queue->own_due = rlock__channel_own_receivers(channel, false);
-        pause_until(queue, now + core->op_timeout_us);
+        pause_until(queue, now + core->opts.op_timeout_us);
     }
 }
 
@@ -333,7 +333,7 @@ void rlock__queue_released(struct rlock__core *core, struct rlock__spec *spec, i
 
 bool rlock__queue_heard(struct rlock__call *call, int64_t now)
 {
-    struct rlock__queue *queue = call->queue;
+    struct rlock__queue *queue = call->acquire.queue;
 
     if (queue == NULL) {
         return false;

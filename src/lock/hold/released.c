@@ -18,7 +18,8 @@ struct rlock__released {
 /* How many entries were ever filled: what is behind them is not even cleared. */
 static size_t filled(const struct rlock__core *core)
 {
-    return core->n_released < RLOCK__RELEASED_MAX ? core->n_released : RLOCK__RELEASED_MAX;
+    return core->recovery.n_released < RLOCK__RELEASED_MAX ? core->recovery.n_released
+                                                           : RLOCK__RELEASED_MAX;
 }
 
 void rlock__released(const struct rlock__link *link, struct rlock__spec *spec, uint64_t number,
@@ -27,15 +28,15 @@ void rlock__released(const struct rlock__link *link, struct rlock__spec *spec, u
     struct rlock__core *core = spec->core;
     struct rlock__released *entry;
 
-    if (core->released == NULL) {
-        core->released = malloc(RLOCK__RELEASED_MAX * sizeof(*core->released));
-        core->n_released = 0;
+    if (core->recovery.released == NULL) {
+        core->recovery.released = malloc(RLOCK__RELEASED_MAX * sizeof(*core->recovery.released));
+        core->recovery.n_released = 0;
     }
-    if (core->released == NULL || core->closed) {
+    if (core->recovery.released == NULL || core->closed) {
         return;
     }
-    entry = &core->released[core->n_released % RLOCK__RELEASED_MAX];
-    if (core->n_released++ >= RLOCK__RELEASED_MAX) {
+    entry = &core->recovery.released[core->recovery.n_released % RLOCK__RELEASED_MAX];
+    if (core->recovery.n_released++ >= RLOCK__RELEASED_MAX) {
         (void)rlock__spec_unref(entry->spec);
     }
     *entry = (struct rlock__released){.spec = rlock__spec_ref(spec),
@@ -43,7 +44,7 @@ void rlock__released(const struct rlock__link *link, struct rlock__spec *spec, u
                                       .link = link,
                                       .life = link->server->life,
                                       .at = now,
-                                      .until = replaced ? now + core->renewed_lease_us : 0};
+                                      .until = replaced ? now + core->opts.renewed_lease_us : 0};
 }
 
 /* Whether the key's server may not know of it. */
@@ -59,7 +60,7 @@ static bool is_unknown(const struct rlock__released *entry, int64_t now)
 void rlock__released_again(struct rlock__core *core, int64_t now)
 {
     for (size_t i = 0; i < filled(core); i++) {
-        struct rlock__released *entry = &core->released[i];
+        struct rlock__released *entry = &core->recovery.released[i];
 
         if (entry->spec != NULL && is_unknown(entry, now)) {
             struct rlock__copies copies = {.replaced = now < entry->until};
@@ -73,9 +74,9 @@ void rlock__released_again(struct rlock__core *core, int64_t now)
 void rlock__released_fini(struct rlock__core *core)
 {
     for (size_t i = 0; i < filled(core); i++) {
-        (void)rlock__spec_unref(core->released[i].spec);
+        (void)rlock__spec_unref(core->recovery.released[i].spec);
     }
-    free(core->released);
-    core->released = NULL;
-    core->n_released = 0;
+    free(core->recovery.released);
+    core->recovery.released = NULL;
+    core->recovery.n_released = 0;
 }

@@ -44,7 +44,7 @@ static void free_batch(struct batch *batch)
  * clock may differ by. */
 static int64_t lease_left(const struct rlock__grant *grant, int64_t now)
 {
-    int64_t left = grant->valid_until - now + grant->hold->spec->core->margin_us;
+    int64_t left = grant->valid_until - now + grant->hold->spec->core->opts.margin_us;
 
     return left + rlock__max(2 * RLOCK__MS, left / 99); /* which the validity is shorter by */
 }
@@ -53,7 +53,7 @@ static int64_t whole_lease(const struct rlock__hold *hold)
 {
     bool renewed = hold->renewed_from != 0 || hold->renewals > 0;
 
-    return renewed ? hold->spec->core->renewed_lease_us : hold->kept_us;
+    return renewed ? hold->spec->core->opts.renewed_lease_us : hold->kept_us;
 }
 
 /* What a renewal now asks for: never past max_hold. */
@@ -120,7 +120,7 @@ static void note_late(const struct rlock__grant *grant, int64_t lease_us, int64_
 {
     const struct rlock__server *server = grant->link->server;
     int64_t left = grant->valid_until - now;
-    int64_t after_due = lease_us - server->core->margin_us - lease_us / 3;
+    int64_t after_due = lease_us - server->core->opts.margin_us - lease_us / 3;
     char name[96];
 
     if (left < after_due / 3) {
@@ -330,7 +330,7 @@ static void fill(struct batch *batch, struct rlock__request *request, int64_t no
     struct rlock__timers *due = &batch->link->due;
     const struct rlock__core *core = batch->link->server->core;
     struct rlock__grant *others[MISFITS];
-    size_t n_others = 0, most = core->slice < RLOCK__BATCH ? core->slice : RLOCK__BATCH;
+    size_t n_others = 0, most = core->opts.slice < RLOCK__BATCH ? core->opts.slice : RLOCK__BATCH;
 
     for (size_t i = 0; i < most && n_others < MISFITS && due->root != NULL; i++) {
         struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, timer, due->root);

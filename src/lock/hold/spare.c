@@ -12,23 +12,23 @@
 
 struct rlock__orphan *rlock__orphan_alloc(struct rlock__core *core)
 {
-    struct rlock__orphan *orphan = core->spares;
+    struct rlock__orphan *orphan = core->recovery.spares;
 
     if (orphan == NULL) {
         return calloc(1, sizeof(*orphan));
     }
-    LL_DELETE(core->spares, orphan);
+    LL_DELETE(core->recovery.spares, orphan);
     orphan->next = NULL;
-    core->n_spares--;
+    core->recovery.n_spares--;
     return orphan;
 }
 
 /* One that is as it was made. */
 static void keep(struct rlock__core *core, struct rlock__orphan *orphan)
 {
-    if (core->n_spares < RLOCK__IDLE) {
-        LL_PREPEND(core->spares, orphan);
-        core->n_spares++;
+    if (core->recovery.n_spares < RLOCK__IDLE) {
+        LL_PREPEND(core->recovery.spares, orphan);
+        core->recovery.n_spares++;
     } else {
         free(orphan);
     }
@@ -42,16 +42,17 @@ void rlock__orphan_put_away(struct rlock__core *core, struct rlock__orphan *orph
 
 bool rlock__orphan_spare(struct rlock__call *call)
 {
-    call->spare = call->spare != NULL ? call->spare : rlock__orphan_alloc(call->core);
-    return call->spare != NULL;
+    call->acquire.spare =
+        call->acquire.spare != NULL ? call->acquire.spare : rlock__orphan_alloc(call->core);
+    return call->acquire.spare != NULL;
 }
 
 void rlock__orphan_unspare(struct rlock__call *call)
 {
-    if (call->spare != NULL) {
-        keep(call->core, call->spare);
+    if (call->acquire.spare != NULL) {
+        keep(call->core, call->acquire.spare);
     }
-    call->spare = NULL;
+    call->acquire.spare = NULL;
 }
 
 struct rlock__orphan *rlock__orphan_take_spare(const struct rlock__hold *hold)
@@ -60,8 +61,8 @@ struct rlock__orphan *rlock__orphan_take_spare(const struct rlock__hold *hold)
     struct rlock__orphan *spare = NULL;
 
     if (call != NULL && call->kind == RLOCK__ACQUIRE) {
-        spare = call->spare;
-        call->spare = NULL;
+        spare = call->acquire.spare;
+        call->acquire.spare = NULL;
     }
     return spare;
 }
@@ -70,9 +71,9 @@ void rlock__orphans_trim(struct rlock__core *core)
 {
     struct rlock__orphan *orphan, *after;
 
-    LL_FOREACH_SAFE(core->spares, orphan, after) {
+    LL_FOREACH_SAFE(core->recovery.spares, orphan, after) {
         free(orphan);
     }
-    core->spares = NULL;
-    core->n_spares = 0;
+    core->recovery.spares = NULL;
+    core->recovery.n_spares = 0;
 }

@@ -21,7 +21,7 @@
  * those of a cluster, which have a slot each, and mostly one hold. */
 static unsigned most_batches(const struct rlock__link *link)
 {
-    if (link->server->core->slot != NULL) {
+    if (link->server->core->driver.slot != NULL) {
         return SLOTS_AT_ONCE;
     }
     return RLOCK__BATCHES + (unsigned)rlock__min(link->pipeline.rtt / (4 * RLOCK__MS), 60);
@@ -35,7 +35,7 @@ static bool is_up(const struct rlock__link *link)
 
 static int64_t period(const struct rlock__link *link)
 {
-    return link->server->core->renewed_lease_us / 3;
+    return link->server->core->opts.renewed_lease_us / 3;
 }
 
 /* When the next batch may go out; RLOCK__NEVER: none is due, or an answer has to come before. */

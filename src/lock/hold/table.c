@@ -13,17 +13,17 @@
 /* By the high bits of the hash: the table itself uses the low ones. */
 static struct rlock__table *table_of(struct rlock__core *core, unsigned hash)
 {
-    return &core->tables[hash / (UINT_MAX / RLOCK__TABLES + 1)];
+    return &core->rows.tables[hash / (UINT_MAX / RLOCK__TABLES + 1)];
 }
 
 static struct rlock__table *numbers_of(struct rlock__core *core, uint64_t number)
 {
-    return &core->numbers[number % RLOCK__TABLES];
+    return &core->rows.numbers[number % RLOCK__TABLES];
 }
 
 static struct rlock__table *locks_of(struct rlock__core *core, const struct rlock__spec *spec)
 {
-    return &core->locks[spec->hash / (UINT_MAX / RLOCK__TABLES + 1)];
+    return &core->rows.locks[spec->hash / (UINT_MAX / RLOCK__TABLES + 1)];
 }
 
 static unsigned hash_of(const struct rlock__spec *spec, struct rlock__owner owner, char side)
@@ -155,10 +155,10 @@ static void grant_free(struct rlock__grant *grant)
 /* Keeps a grant that was cleared for the next hold, or frees it where enough are kept. */
 static void grant_put_away(struct rlock__core *core, struct rlock__grant *grant)
 {
-    if (core->n_idle_grants < RLOCK__IDLE) {
+    if (core->rows.n_idle_grants < RLOCK__IDLE) {
         grant->hold = NULL;
-        LL_PREPEND2(core->idle_grants, grant, idle_next);
-        core->n_idle_grants++;
+        LL_PREPEND2(core->rows.idle_grants, grant, idle_next);
+        core->rows.n_idle_grants++;
     } else {
         grant_free(grant);
     }
@@ -167,10 +167,10 @@ static void grant_put_away(struct rlock__core *core, struct rlock__grant *grant)
 /* The same of an empty row. */
 static void put_away(struct rlock__core *core, struct rlock__hold *hold)
 {
-    if (core->n_idle < RLOCK__IDLE) {
+    if (core->rows.n_idle < RLOCK__IDLE) {
         *hold = (struct rlock__hold){0};
-        LL_PREPEND(core->idle, hold);
-        core->n_idle++;
+        LL_PREPEND(core->rows.idle, hold);
+        core->rows.n_idle++;
     } else {
         free(hold);
     }
@@ -184,11 +184,11 @@ void rlock__hold_free(struct rlock__hold *hold)
         rlock__grant_clear(hold->grant);
         grant_put_away(core, hold->grant);
     }
-    if (core->sweep == hold) {
-        core->sweep = hold->next;
+    if (core->rows.sweep == hold) {
+        core->rows.sweep = hold->next;
     }
     rlock__table_remove(table_of(core, hold->by_key.hash), &hold->by_key);
-    DL_DELETE(core->holds, hold);
+    DL_DELETE(core->rows.holds, hold);
     if (hold->claim != NULL) {
         atomic_store(&hold->claim->valid_until, 0);
         atomic_store(&hold->claim->count, 0); /* its thread may forget it */
@@ -224,11 +224,11 @@ bool rlock__hold_claim(struct rlock__hold *hold, struct rlock__spec *spec)
 static struct rlock__grant *grant_new(struct rlock__hold *hold)
 {
     struct rlock__core *core = hold->spec->core;
-    struct rlock__grant *grant = core->idle_grants;
+    struct rlock__grant *grant = core->rows.idle_grants;
 
     if (grant != NULL) {
-        LL_DELETE2(core->idle_grants, grant, idle_next);
-        core->n_idle_grants--;
+        LL_DELETE2(core->rows.idle_grants, grant, idle_next);
+        core->rows.n_idle_grants--;
     } else {
         grant = calloc(1, sizeof(*grant));
     }
@@ -258,13 +258,13 @@ bool rlock__hold_prepare(struct rlock__call *call)
 static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec *spec,
                                     struct rlock__owner owner)
 {
-    struct rlock__hold *hold = core->idle;
+    struct rlock__hold *hold = core->rows.idle;
     unsigned hash = hash_of(spec, owner, spec->ops->side);
 
     if (hold != NULL) {
-        LL_DELETE(core->idle, hold);
+        LL_DELETE(core->rows.idle, hold);
         hold->next = NULL;
-        core->n_idle--;
+        core->rows.n_idle--;
     } else {
         hold = calloc(1, sizeof(*hold));
     }
@@ -275,7 +275,7 @@ static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec
     hold->owner_id = owner.id;
     hold->given = owner.given;
     rlock__table_add(table_of(core, hash), &hold->by_key, hash);
-    DL_APPEND(core->holds, hold);
+    DL_APPEND(core->rows.holds, hold);
     return hold;
 }
 
@@ -292,23 +292,23 @@ void rlock__holds_trim(struct rlock__core *core)
     struct rlock__hold *hold, *after;
     struct rlock__grant *grant, *grant_after;
 
-    LL_FOREACH_SAFE(core->idle, hold, after) {
+    LL_FOREACH_SAFE(core->rows.idle, hold, after) {
         free(hold);
     }
-    LL_FOREACH_SAFE2(core->idle_grants, grant, grant_after, idle_next)
+    LL_FOREACH_SAFE2(core->rows.idle_grants, grant, grant_after, idle_next)
     {
         grant_free(grant);
     }
-    core->idle = NULL;
-    core->idle_grants = NULL;
-    core->n_idle = core->n_idle_grants = 0;
+    core->rows.idle = NULL;
+    core->rows.idle_grants = NULL;
+    core->rows.n_idle = core->rows.n_idle_grants = 0;
 }
 
 void rlock__holds_fini(struct rlock__core *core)
 {
     struct rlock__hold *hold, *after;
 
-    DL_FOREACH_SAFE(core->holds, hold, after) {
+    DL_FOREACH_SAFE(core->rows.holds, hold, after) {
         if (hold->grant != NULL && hold->grant->release != NULL) {
             hold->grant->release->subject = NULL;
         }
@@ -316,8 +316,8 @@ void rlock__holds_fini(struct rlock__core *core)
     }
     rlock__holds_trim(core);
     for (size_t i = 0; i < RLOCK__TABLES; i++) {
-        rlock__table_fini(&core->tables[i]);
-        rlock__table_fini(&core->numbers[i]);
-        rlock__table_fini(&core->locks[i]);
+        rlock__table_fini(&core->rows.tables[i]);
+        rlock__table_fini(&core->rows.numbers[i]);
+        rlock__table_fini(&core->rows.locks[i]);
     }
 }

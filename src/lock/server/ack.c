@@ -98,7 +98,7 @@ static bool is_named(const struct rlock__ack *ack, const struct rlock__waited *w
 
 unsigned rlock__ack_size(const struct rlock__ack *ack)
 {
-    return rlock__need_size(&ack->need) + ack->server->core->acks_on_disk;
+    return rlock__need_size(&ack->need) + ack->server->core->opts.acks_on_disk;
 }
 
 unsigned rlock__ack_count(const struct rlock__ack *ack, const struct rlock__waited *waited)
@@ -115,7 +115,7 @@ unsigned rlock__ack_count(const struct rlock__ack *ack, const struct rlock__wait
 /* Replicas do not make up for the primary, which would come back without it. */
 static bool has_primary(const struct rlock__ack *ack, const struct rlock__waited *waited)
 {
-    return !ack->server->core->acks_on_disk || waited->local > 0;
+    return !ack->server->core->opts.acks_on_disk || waited->local > 0;
 }
 
 /* What a row says counts only while it means the same replica. */
@@ -215,7 +215,7 @@ void rlock__acks_failed(const struct rlock__ack *ack, const struct rlock__waited
     if (!server->acks_failed) {
         rlock__note(server->core, RLOCK_LOG_WARNING,
                     "server %s: too few %s confirm what is granted and renewed%s%s",
-                    server->address, server->core->acks_on_disk ? "disks" : "replicas",
+                    server->address, server->core->opts.acks_on_disk ? "disks" : "replicas",
                     error != NULL        ? ": WAIT: "
                     : lacking[0] != '\0' ? ": not "
                                          : "",

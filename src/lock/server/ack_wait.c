@@ -66,7 +66,7 @@ static int64_t wait_us(const struct rlock__link *link)
     const struct rlock__pipeline *pipeline = &link->pipeline;
     int64_t most = rlock__min(WAIT_MOST, pipeline->op_timeout / 2);
 
-    most = rlock__min(most, link->server->core->renewed_lease_us / 6);
+    most = rlock__min(most, link->server->core->opts.renewed_lease_us / 6);
     if (pipeline->failover_us != 0) {
         most = rlock__min(most, pipeline->failover_us / 2);
     }
@@ -76,7 +76,7 @@ static int64_t wait_us(const struct rlock__link *link)
 /* With WAITAOF the primary is to have it too. */
 static void put_wait(const struct rlock__link *link, struct rlock__cmd *cmd, int64_t now)
 {
-    bool on_disk = link->server->core->acks_on_disk;
+    bool on_disk = link->server->core->opts.acks_on_disk;
 
     rlock__cmd_arg(cmd, rlock__bytes_of(on_disk ? "WAITAOF" : "WAIT"));
     if (on_disk) {
@@ -165,7 +165,7 @@ void rlock__wait_send(struct rlock__link *link, int64_t now)
     bool sent;
 
     link->round = (struct rlock__wait_round){
-        .is_named = !server->core->acks_on_disk && !server->listing.is_nameless &&
+        .is_named = !server->core->opts.acks_on_disk && !server->listing.is_nameless &&
                     rlock__replicas_have_names(&server->replicas),
         .offset = -1,
         .until = now + wait_us(link)};
@@ -183,7 +183,7 @@ void rlock__wait_send(struct rlock__link *link, int64_t now)
 static void on_waited(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__link *link = request->subject;
-    bool on_disk = link->server->core->acks_on_disk;
+    bool on_disk = link->server->core->opts.acks_on_disk;
     struct rlock__waited waited = {.is_named = false};
 
     (void)rlock__request_free(request);

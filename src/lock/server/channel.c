@@ -47,13 +47,13 @@ void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool 
         channel->asked = subscribe ? RLOCK__ASKED_SUBSCRIBE : RLOCK__ASKED_UNSUBSCRIBE;
         channel->shares = i + 1 < n;
         DL_APPEND2(channel->server->sub.asked, channel, asked_prev, asked_next);
-        channel->plain_asked = core->sharded && core->announces_both;
+        channel->plain_asked = core->opts.sharded && core->opts.announces_both;
     }
     if (n > 0 && channels[0]->plain_asked) {
         add_command(channels, n, false, subscribe);
     }
     if (n > 0) {
-        add_command(channels, n, core->sharded, subscribe);
+        add_command(channels, n, core->opts.sharded, subscribe);
         rlock__server_touch(channels[0]->server);
     }
 }
@@ -171,7 +171,7 @@ void rlock__channel_wake(struct rlock__channel *channel, bool all)
 
     DL_FOREACH2(channel->waiters, call, wait_next)
     {
-        if (all || call->queue == NULL) {
+        if (all || call->acquire.queue == NULL) {
             rlock__ready(call, RLOCK__WOKEN);
         }
     }

@@ -9,7 +9,7 @@
 struct rlock__class rlock__core_classify(const struct rlock__core *core,
                                          const struct rlock__reply *reply)
 {
-    if (core->redirect != NULL &&
+    if (core->driver.redirect != NULL &&
         (rlock__error_has(reply, "MOVED") || rlock__error_has(reply, "ASK"))) {
         return rlock__class_of_moving();
     }
@@ -39,7 +39,7 @@ const char *rlock__refusal(const struct rlock__spec *spec, const struct rlock__s
     bool known = rlock__is_known(&class);
 
     (void)rlock__text(rlock__reply_str(error, 0), text, sizeof(text));
-    if (rlock__is_moving(&class) && spec->core->slot != NULL) {
+    if (rlock__is_moving(&class) && spec->core->driver.slot != NULL) {
         (void)snprintf(plain, sizeof(plain), "slot %u is being moved", spec->slot);
     } else if (rlock__is_lacking(&class)) {
         write_lacking(error, command, plain, sizeof(plain));

@@ -24,7 +24,7 @@ static bool go_to(struct rlock__request *request, struct rlock__link *link, bool
 static bool may_hop(const struct rlock__request *request)
 {
     return request->subject != NULL && request->spec != NULL &&
-           request->spec->core->redirect != NULL && !request->garbled &&
+           request->spec->core->driver.redirect != NULL && !request->garbled &&
            request->resend != RLOCK__DROP;
 }
 
@@ -58,7 +58,8 @@ bool rlock__hop(struct rlock__request *request, const struct rlock__reply *reply
                go_to(request, home_of(request), false, now);
     }
     way = rlock__reply_is_error(reply) && request->hops < RLOCK__HOPS
-              ? request->spec->core->redirect(request->spec->core, request->link, reply, &server)
+              ? request->spec->core->driver.redirect(request->spec->core, request->link, reply,
+                                                     &server)
               : RLOCK__NO_REDIRECT;
     if (way == RLOCK__NO_REDIRECT || server == NULL) {
         return false;
@@ -87,8 +88,8 @@ struct rlock__server *rlock__hop_learn(struct rlock__link *from, const struct rl
     struct rlock__core *core = from->server->core;
     struct rlock__server *server = NULL;
 
-    if (core->redirect != NULL && rlock__reply_is_error(reply)) {
-        (void)core->redirect(core, from, reply, &server);
+    if (core->driver.redirect != NULL && rlock__reply_is_error(reply)) {
+        (void)core->driver.redirect(core, from, reply, &server);
     }
     return server;
 }

@@ -137,8 +137,8 @@ void rlock__link_init(struct rlock__link *link, struct rlock__server *server)
     link->server = server;
     link->overdue.fire = on_overdue;
     link->idle.fire = on_idle;
-    link->pipeline.op_timeout = server->core->op_timeout_us;
-    link->pipeline.failover_us = server->core->failover_us;
+    link->pipeline.op_timeout = server->core->opts.op_timeout_us;
+    link->pipeline.failover_us = server->core->opts.failover_us;
 }
 
 void rlock__link_fini(struct rlock__link *link)
@@ -254,8 +254,8 @@ void rlock__link_heard(struct rlock__link *link, uint64_t gen, const struct rloc
 
     if (demoted && pipeline->up && gen == pipeline->gen && !pipeline->drains) {
         rlock__pipeline_drain(pipeline, "READONLY: the server is a replica");
-        if (core->on_demoted != NULL) {
-            core->on_demoted(core);
+        if (core->driver.on_demoted != NULL) {
+            core->driver.on_demoted(core);
         }
     }
     rlock__pipeline_reply(pipeline, gen, reply, now);

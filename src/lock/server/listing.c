@@ -56,7 +56,7 @@ void rlock__listing_tell(struct rlock__server *server)
     struct rlock__replicas *all = &server->replicas;
 
     server->core->lists_names |= all->was_matched;
-    if (server->core->acks == RLOCK_ACKS_OFF) {
+    if (server->core->opts.acks == RLOCK_ACKS_OFF) {
         return;
     }
     for (size_t i = 0; i < RLOCK__REPLICAS; i++) {
@@ -93,7 +93,7 @@ bool rlock__listing_known(struct rlock__server *server, const struct rlock__repl
 
 void rlock__listing_wrote(struct rlock__server *server, int64_t t0)
 {
-    if (server->core->redirect != NULL) {
+    if (server->core->driver.redirect != NULL) {
         rlock__replicas_alive(&server->replicas, t0);
     }
 }
@@ -149,7 +149,7 @@ static void on_due(struct rlock__timer *timer, int64_t now)
     struct rlock__server *server = RLOCK__OF(struct rlock__server, listing.timer, timer);
     struct rlock__core *core = server->core;
 
-    if (server->replicas.n_known != 0 && core->acks != RLOCK_ACKS_OFF && !core->closed &&
+    if (server->replicas.n_known != 0 && core->opts.acks != RLOCK_ACKS_OFF && !core->closed &&
         !server->listing.is_refused) {
         rlock__timer_set(&core->timers, timer, now + LIST_US);
         ask(server, now);

@@ -3,7 +3,7 @@
 
 struct rlock__link *rlock__route(const struct rlock__spec *spec)
 {
-    struct rlock__server *server = spec->core->route(spec->core, spec);
+    struct rlock__server *server = spec->core->driver.route(spec->core, spec);
 
     return &server->links[spec->hash % server->n_routed];
 }
@@ -14,10 +14,10 @@ struct rlock__link *rlock__route(const struct rlock__spec *spec)
 struct rlock__bytes rlock__settled(const struct rlock__server *server, int64_t now)
 {
     const struct rlock__core *core = server->core;
-    bool in_cluster = core->redirect != NULL;
+    bool in_cluster = core->driver.redirect != NULL;
 
     if ((core->moved_at != 0 && now < core->moved_at + SETTLED_US) ||
-        (in_cluster && (!core->sharded || core->announces_both || server->id == NULL))) {
+        (in_cluster && (!core->opts.sharded || core->opts.announces_both || server->id == NULL))) {
         return rlock__bytes("-", 1);
     }
     return in_cluster ? rlock__bytes_of(server->id) : rlock__bytes("", 0);
@@ -34,7 +34,7 @@ void rlock__server_need(struct rlock__server *server, int64_t now)
 
 struct rlock__need rlock__acks_need(const struct rlock__server *server)
 {
-    return rlock__replicas_need(&server->replicas, server->core->acks);
+    return rlock__replicas_need(&server->replicas, server->core->opts.acks);
 }
 
 unsigned rlock__acks_needed(const struct rlock__server *server)
@@ -45,13 +45,13 @@ unsigned rlock__acks_needed(const struct rlock__server *server)
         return 0;
     }
     need = rlock__acks_need(server);
-    return rlock__need_size(&need) + server->core->acks_on_disk;
+    return rlock__need_size(&need) + server->core->opts.acks_on_disk;
 }
 
 bool rlock__acks_are_possible(const struct rlock__server *server)
 {
     const struct rlock__core *core = server->core;
 
-    return core->acks_on_disk || core->acks > 0 ||
-           (core->acks != RLOCK_ACKS_OFF && server->replicas.n_known != 0);
+    return core->opts.acks_on_disk || core->opts.acks > 0 ||
+           (core->opts.acks != RLOCK_ACKS_OFF && server->replicas.n_known != 0);
 }

@@ -29,8 +29,8 @@ bool rlock__submit(struct rlock__request *request, struct rlock__spec *spec,
     request->homed = false;
     request->hops = 0;
     rlock__server_need(link->server, now);
-    rlock__set_asking(request,
-                      spec->core->redirect != NULL && link->server != rlock__route(spec)->server);
+    rlock__set_asking(request, spec->core->driver.redirect != NULL &&
+                                   link->server != rlock__route(spec)->server);
     rlock__server_touch(link->server);
     return rlock__pipeline_submit(&link->pipeline, request, now);
 }

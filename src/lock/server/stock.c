@@ -29,7 +29,7 @@ static bool may_have(const struct rlock__call *call)
     const struct rlock__core *core = call->core;
 
     return (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0 &&
-           !(core->sharded && core->announces_both);
+           !(core->opts.sharded && core->opts.announces_both);
 }
 
 static struct rlock__stock *stock_of(struct rlock__table_node *node)
@@ -146,7 +146,8 @@ void rlock__stock_fill(const struct rlock__call *call, int64_t now)
 {
     struct rlock__stock *stock = stock_find(call);
 
-    if (!may_have(call) || call->wait_us == 0 || call->attempts > 1 || call->core->closed) {
+    if (!may_have(call) || call->acquire.wait_us == 0 || call->acquire.attempts > 1 ||
+        call->core->closed) {
         return;
     }
     if (stock != NULL) {
@@ -165,7 +166,7 @@ void rlock__stock_fill(const struct rlock__call *call, int64_t now)
 
 bool rlock__stock_take(struct rlock__call *call)
 {
-    bool waits = call->wait_us != 0 && call->batch == NULL;
+    bool waits = call->acquire.wait_us != 0 && call->acquire.batch == NULL;
     struct rlock__stock *stock = waits ? stock_find(call) : NULL;
     struct rlock__channel *channel = stock != NULL ? stock->ahead : NULL;
 

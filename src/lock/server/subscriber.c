@@ -20,7 +20,7 @@ int64_t rlock__subscriber_due(const struct rlock__server *server)
         return 0;
     }
     if (sub->up) {
-        return sub->pinged_at != 0 ? sub->pinged_at + core->op_timeout_us
+        return sub->pinged_at != 0 ? sub->pinged_at + core->opts.op_timeout_us
                                    : sub->heard_at + RLOCK__IDLE_US;
     }
     return server->channels.n != 0 && !core->closed ? rlock__tries_due(&sub->tries, core)
@@ -82,7 +82,7 @@ static void on_answer(struct rlock__channel *channel, struct rlock__bytes what, 
 {
     const char *plain = subscribed ? "subscribe" : "unsubscribe";
 
-    if (channel->server->core->sharded && rlock__bytes_equal(what, rlock__bytes_of(plain))) {
+    if (channel->server->core->opts.sharded && rlock__bytes_equal(what, rlock__bytes_of(plain))) {
         rlock__channel_plain(channel, subscribed);
     } else {
         rlock__channel_acknowledged(channel, subscribed);
