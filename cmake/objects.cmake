@@ -3,6 +3,7 @@
 #
 #   rlock_objects   all but TLS
 #   rlock_tls       TLS, which alone knows OpenSSL, and that it is built in
+#   rlock_unchecked the first of these without assertions, as they are installed: for the tests and measurements of that
 function(rlock_object_library name)
     add_library(${name} OBJECT ${ARGN})
     rlock_options(${name})
@@ -16,6 +17,11 @@ endfunction()
 rlock_object_library(rlock_objects ${RLOCK_SOURCES} ${RLOCK_GENERATED})
 add_dependencies(rlock_objects rlock_generated)
 target_link_libraries(rlock_objects PUBLIC rlock_hiredis PkgConfig::UUID Threads::Threads)
+rlock_object_library(rlock_unchecked EXCLUDE_FROM_ALL ${RLOCK_SOURCES} ${RLOCK_GENERATED})
+target_compile_definitions(rlock_unchecked PRIVATE NDEBUG)
+set_target_properties(rlock_unchecked PROPERTIES EXPORT_COMPILE_COMMANDS OFF) # clang-tidy reads each file once
+add_dependencies(rlock_unchecked rlock_generated)
+target_link_libraries(rlock_unchecked PUBLIC rlock_hiredis PkgConfig::UUID Threads::Threads)
 rlock_object_library(rlock_tls ${RLOCK_TLS_SOURCES})
 target_link_libraries(rlock_tls PUBLIC OpenSSL::SSL OpenSSL::Crypto)
 

@@ -12,7 +12,8 @@ set(RLOCK_TEST_ENVIRONMENT
 )
 
 # rlock_add_cmocka(<name> SOURCES <file>... [LABELS <label>...] [LIBRARIES <target>...] [TIMEOUT <seconds>]
-#     [ASYNC <label>...])
+#     [ASYNC <label>...] [OBJECTS <target>])
+# OBJECTS: the library's objects, rlock_objects by default.
 # ASYNC: each case runs twice more, with these labels: with async calls in place of those that wait as
 # <name>.async.<case>, and with clients that an event loop runs as well as <name>.loop.<case>.
 # stall_run ends a test at its TIMEOUT, and does not count the time that the machine stands still. ctest ends it after five
@@ -21,16 +22,19 @@ set(RLOCK_TEST_ENVIRONMENT
 # ...TEST(case, ...), or mention in cmocka_unit_test*(case, ...), as the test <name>.<case>. Its main function is that of
 # support/test.c, unless it has its own, which calls cmocka_set_test_filter(argv[1]).
 function(rlock_add_cmocka name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LABELS;LIBRARIES;ASYNC")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;OBJECTS" "SOURCES;LABELS;LIBRARIES;ASYNC")
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 120)
+    endif()
+    if(NOT arg_OBJECTS)
+        set(arg_OBJECTS rlock_objects)
     endif()
     math(EXPR timeout "5 * ${arg_TIMEOUT}")
 
     add_executable(${name} ${arg_SOURCES})
     rlock_options(${name})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests)
-    target_link_libraries(${name} PRIVATE rlock_objects rlock_tls PkgConfig::CMOCKA test_main ${arg_LIBRARIES})
+    target_link_libraries(${name} PRIVATE ${arg_OBJECTS} rlock_tls PkgConfig::CMOCKA test_main ${arg_LIBRARIES})
     if(arg_ASYNC)
         target_link_libraries(${name} PRIVATE test_async_calls)
     endif()

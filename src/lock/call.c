@@ -99,6 +99,10 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
     va_list args;
 
     assert(call->step != RLOCK__COMPLETE);
+    if (code == 0 && call->kind == RLOCK__ACQUIRE &&
+        !RLOCK__ENSURE(core, call->claim != NULL && call->count > 0)) {
+        code = RLOCK_EINDOUBT;
+    }
     call->code = code;
     if (format != NULL) {
         va_start(args, format);
@@ -110,6 +114,18 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
     rlock__call_step(call, RLOCK__COMPLETE);
     DL_DELETE2(core->calls, call, all_prev, all_next);
     DL_APPEND(core->done, call);
+}
+
+bool rlock__broken(struct rlock__core *core, const char *condition, const char *function)
+{
+    rlock__note(core, RLOCK_LOG_ERROR,
+                "internal error in rlock, please report it: not %s, in %s() (server %s)", condition,
+                function, core->opts.address);
+#ifndef NDEBUG
+    (void)fprintf(stderr, "%s(): not %s\n", function, condition);
+    abort();
+#endif
+    return false;
 }
 
 const char *rlock__spec_text(const struct rlock__spec *spec, char out[static 96])

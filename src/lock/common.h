@@ -37,6 +37,15 @@ int64_t rlock__backoff(struct rlock__core *core, unsigned failures);
 struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
                                       char out[static RLOCK__OWNER_SIZE]);
 
+/*
+ * Checks what exclusion relies on, in every build, and returns whether it holds. If it does not, a
+ * build with assertions aborts. Any other build logs an error, and the caller fails the call: a
+ * lock library must not end its host, and must not go on as if nothing had happened.
+ */
+#define RLOCK__ENSURE(core, condition) ((condition) || rlock__broken((core), #condition, __func__))
+/* Logs the error, and returns false. A build with assertions aborts. */
+bool rlock__broken(struct rlock__core *core, const char *condition, const char *function);
+
 /* ---- log.c ---- */
 
 /* A line of which many may come at one time. Those beyond the limit are counted, and a line of

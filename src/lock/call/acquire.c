@@ -85,7 +85,12 @@ void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0
     int64_t lease = rlock__acquire_lease(call, t0);
     bool alone;
 
-    assert(call->hold != NULL && call->hold->turn == call && t0 <= now);
+    assert(call->hold != NULL && call->hold->turn == call);
+    if (!RLOCK__ENSURE(call->core, t0 <= now && call->number != 0)) {
+        rlock__acquire_describe(call, RLOCK_EINDOUBT, now);
+        rlock__acquire_undo(call, RLOCK_EINDOUBT, now);
+        return;
+    }
     if (call->acquire.target > 1 && now >= call->hold->grant->valid_until) {
         rlock__hold_lose(call->hold, RLOCK_LOST_EXPIRED, now);
     }

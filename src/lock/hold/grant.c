@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <utlist.h>
 
+#include "lock/common.h"
 #include "lock/hold/hold.h"
 #include "lock/hold/orphan.h"
 #include "lock/server/route.h"
@@ -99,9 +100,13 @@ void rlock__grant_plan(struct rlock__grant *grant)
 
 void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now)
 {
-    int64_t until = rlock__valid_until(grant->hold->spec->core, t0, lease_us);
+    struct rlock__core *core = grant->hold->spec->core;
+    int64_t until = rlock__valid_until(core, t0, lease_us);
 
-    assert(grant->hold->state == RLOCK__HOLD_HELD && t0 <= now);
+    assert(grant->hold->state == RLOCK__HOLD_HELD);
+    if (!RLOCK__ENSURE(core, t0 <= now && until < now + lease_us)) {
+        return; /* the validity ends as it did */
+    }
     grant->valid_until = rlock__max(grant->valid_until, until);
     grant->leased_at = rlock__max(grant->leased_at, t0);
     rlock__grant_may_last(grant, rlock__free_by(now, lease_us));
