@@ -25,12 +25,12 @@ static void finish(struct rlock__call *call)
     (void)call;
 }
 
-/* The program gives the member of the last address first. */
 static void hear(struct rlock__listener *listener)
 {
     (void)listener;
 }
 
+/* The program gives the member of the last address first. */
 static struct scene *scene_open(void)
 {
     static const char *const addresses[N] = {"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"};
@@ -183,6 +183,25 @@ TEST(all_are_asked_at_once_if_the_first_one_does_not_come)
     answer(s, 1, RLOCK_ETIMEDOUT);
     next_round(s);
     assert_int_equal(asked(s), 7);
+    scene_close(s);
+}
+
+/* ---- The end of a round ---- */
+
+TEST(a_take_that_is_canceled_while_it_backs_out_ends_without_another_round)
+{
+    struct scene *s = scene_open();
+
+    take_beside_a_redisson(s);
+    answer(s, 2, 0);
+    answer(s, 0, RLOCK_EBUSY);
+    answer(s, 1, RLOCK_EBUSY);
+    assert_int_equal(s->group->phase, RLOCK__GROUP_BACKING_OUT);
+    rlock__group_cancel(s->group, RLOCK_ECANCELED, s->now);
+    assert_true(s->group->timer_at <= s->now + RLOCK__GRACE_US);
+    answer(s, 2, 0); /* given back */
+    assert_int_equal(s->group->phase, RLOCK__GROUP_IDLE);
+    assert_int_equal(s->group->code, RLOCK_ECANCELED);
     scene_close(s);
 }
 

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nested levels, and attempts whose outcome is open: what a later answer must not do. */
+#include "support/alone.h"
+#include "support/test.h"
+
+#define NOW (1000 * RLOCK__SECOND)
+
+static void close_scene(struct alone_scene *s)
+{
+    rlock__core_abandon(&s->core);
+    rlock__core_fini(&s->core);
+    (void)rlock__spec_unref(s->spec);
+}
+
+static void begin(struct alone_scene *s, struct rlock__call *call, uint64_t owner, int64_t wait_us,
+                  int64_t lease_us, int64_t now)
+{
+    *call = alone_call(s, RLOCK__ACQUIRE);
+    call->owner.id = owner;
+    call->acquire.wait_us = wait_us;
+    call->acquire.lease_us = lease_us;
+    rlock__core_begin(&s->core, call, now);
+}
+
+static void granted(struct alone_scene *s, struct rlock__call *call, int64_t now)
+{
+    alone_answer(&s->core, 1, (int64_t[]){1}, now);
+    assert_int_equal(call->code, 0);
+    call->claim = rlock__claim_unref(call->claim);
+}
+
+/* Another client of this library has the lock. */
+static void busy(struct alone_scene *s)
+{
+    static const char holder[] = "11111111-0000-8000-8000-000000000000:1";
+    const struct rlock__value values[] = {
+        {.type = RLOCK__REPLY_INT, .num = 0},
+        {.type = RLOCK__REPLY_INT, .num = 30000},
+        {.type = RLOCK__REPLY_STR, .str = holder, .len = sizeof(holder) - 1}};
+    struct rlock__link *link = alone_link(&s->core);
+
+    alone_carry(&link->pipeline);
+    rlock__core_reply(link, link->pipeline.gen,
+                      &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, NOW);
+}
+
+/* The link breaks with all that was sent on it. fenced: the server has ended that connection. */
+static void break_link(struct alone_scene *s, bool fenced)
+{
+    struct rlock__link *link = alone_link(&s->core);
+
+    alone_carry(&link->pipeline);
+    rlock__core_link_down(link, link->pipeline.gen, RLOCK_ECONN, false, "broken", NOW);
+    rlock__core_link_up(link, 2, fenced, NOW);
+}
+
+TEST(a_level_that_is_granted_after_its_hold_expired_revives_nothing)
+{
+    static struct alone_scene s;
+    struct rlock__call outer, inner;
+
+    alone_open(&s, NOW);
+    begin(&s, &outer, 1, 0, RLOCK__SECOND, NOW);
+    granted(&s, &outer, NOW);
+    begin(&s, &inner, 1, 0, 5 * RLOCK__SECOND, NOW + RLOCK__SECOND / 2);
+    alone_answer(&s.core, 1, (int64_t[]){1}, NOW + 2 * RLOCK__SECOND); /* before any timer fires */
+    assert_int_equal(inner.code, RLOCK_ELOST);
+    assert_null(inner.claim);
+    assert_int_equal(rlock__core_valid_until(&s.core, s.spec, outer.owner, &(uint32_t){0}), 0);
+    close_scene(&s);
+}
+
+TEST(a_level_in_doubt_is_undone_before_the_owner_asks_for_it_again_or_not_at_all)
+{
+    static struct alone_scene s;
+    struct rlock__call outer, doubtful, inner;
+    const struct rlock__hold *hold;
+
+    alone_open(&s, NOW);
+    begin(&s, &outer, 1, 0, 0, NOW);
+    granted(&s, &outer, NOW);
+    begin(&s, &doubtful, 1, 0, 0, NOW);
+    alone_carry(&alone_link(&s.core)->pipeline);
+    rlock__core_give_up(&s.core, &doubtful, RLOCK_ECANCELED, NOW);
+    rlock__core_tick(&s.core, NOW + RLOCK__GRACE_US);
+    assert_int_equal(doubtful.step, RLOCK__COMPLETE);
+    hold = rlock__hold_find(&s.core, s.spec, outer.owner);
+    assert_non_null(hold->grant->undone);
+    begin(&s, &inner, 1, 0, 0, NOW + RLOCK__GRACE_US);
+    assert_null(hold->grant->undone); /* the attempt sets the same count */
+    assert_null(s.core.recovery.orphans);
+    rlock__core_give_up(&s.core, &inner, RLOCK_ECANCELED, NOW + RLOCK__GRACE_US);
+    close_scene(&s);
+}
+
+/* A waiter whose attempt went down with its link, and another owner of the client that gets the lock
+ * and leaves it. Returns whether it passed its hold to the waiter. */
+static bool passes(bool fenced)
+{
+    static struct alone_scene s;
+    struct rlock__call waiter, other, unlock;
+    bool passed;
+
+    alone_open(&s, NOW);
+    begin(&s, &waiter, 1, -1, 0, NOW);
+    break_link(&s, fenced);
+    busy(&s);
+    assert_true(waiter.step == RLOCK__SUBSCRIBING || waiter.step == RLOCK__SLEEPING);
+    begin(&s, &other, 2, 0, 0, NOW);
+    granted(&s, &other, NOW);
+    unlock = alone_call(&s, RLOCK__RELEASE);
+    unlock.owner.id = 2;
+    rlock__core_begin(&s.core, &unlock, NOW);
+    passed = waiter.step == RLOCK__COMPLETE && waiter.code == 0;
+    if (passed) {
+        waiter.claim = rlock__claim_unref(waiter.claim);
+    } else {
+        rlock__core_give_up(&s.core, &waiter, RLOCK_ECANCELED, NOW);
+    }
+    close_scene(&s);
+    return passed;
+}
+
+TEST(no_hold_is_passed_to_a_waiter_with_an_attempt_that_may_still_run)
+{
+    assert_true(passes(true));
+    assert_false(passes(false));
+}
