@@ -20,6 +20,7 @@
 #define GONE_AFTER (5 * RLOCK__SECOND)
 #define LATE (5 * RLOCK__SECOND) /* what a client read may be as old as that */
 #define SLACK (100 * RLOCK__MS)
+#define LISTS_EVERY RLOCK__SECOND /* how often a client asks for the primary's list */
 
 #define REPLICA "10.0.0.%u"
 #define OTHER "10.9.9.9"
@@ -62,7 +63,7 @@ static int64_t missing_since(const struct sim_world *world)
     if (lag > (RLOCK__LAG_MOST + 1) * RLOCK__SECOND) {
         since = world->lags_since + RLOCK__LAG_MOST * RLOCK__SECOND;
     }
-    return is_linked(world) ? since : rlock__min(since, world->standby.since);
+    return is_linked(world) ? since : rlock__min(since, world->standby.missing_since);
 }
 
 static bool is_down(const struct sim_world *world)
@@ -285,8 +286,8 @@ static void on_back(struct rlock__timer *timer, int64_t now)
 {
     struct sim_world *world = RLOCK__OF(struct sim_world, standby.timer, timer);
 
-    (void)now;
     world->standby.state = SIM_LINKED;
+    world->standby.back_at = now;
     world->lags_until = rlock__min(world->lags_until, world->now);
     sim_replica_catch_up(world, 0);
     sim_trace(world, "the replica is back");
@@ -303,6 +304,9 @@ void sim_standby_strikes(struct sim_world *world)
     }
     standby->state = 1 + (unsigned)sim_random(world, 3);
     standby->since = world->now;
+    if (standby->back_at == 0 || world->now > standby->back_at + LISTS_EVERY + SLACK) {
+        standby->missing_since = world->now; /* no client missed that it was back */
+    }
     standby->seen_at = world->now + 1 + sim_random(world, lasts);
     standby->timer.fire = on_back;
     sim_replica_lags_until(world, world->now + lasts);

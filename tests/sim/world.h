@@ -292,6 +292,8 @@ struct sim_standby {
         SIM_SPLIT     /* with two Sentinels it is on the other side of a cut */
     } state;
     int64_t since, seen_at;       /* seen: by Sentinels again, before it is back */
+    int64_t back_at;              /* it was back last */
+    int64_t missing_since;        /* as a client sees it that asks each second for the list */
     int64_t out_until, listed_at; /* so long it was right to leave it out; it was listed */
     struct rlock__timer timer;    /* it is back */
 };

@@ -93,8 +93,8 @@ TEST(a_level_in_doubt_is_undone_before_the_owner_asks_for_it_again_or_not_at_all
     close_scene(&s);
 }
 
-/* A waiter whose attempt went down with its link, and another owner of the client that gets the lock
- * and leaves it. Returns whether it passed its hold to the waiter. */
+/* A waiter whose attempt went down with its link, and another owner of the client that gets the
+ * lock and leaves it. Returns whether it passed its hold to the waiter. */
 static bool passes(bool fenced)
 {
     static struct alone_scene s;
