@@ -35,8 +35,8 @@ set(RLOCK_SOURCES
     src/cluster/slot.c
     src/cluster/slots.c
     src/cluster/standby.c
-    src/drive/begun.c
-    src/drive/bell.c
+    src/drive/background.c
+    src/drive/wakeup_fd.c
     src/drive/cancel.c
     src/drive/cluster.c
     src/drive/cluster_ask.c
@@ -55,9 +55,9 @@ set(RLOCK_SOURCES
     src/drive/sentinels_ask.c
     src/drive/serve.c
     src/drive/service.c
-    src/drive/turn.c
-    src/drive/turn_owe.c
-    src/drive/turn_wait.c
+    src/drive/group_op.c
+    src/drive/group_op_owe.c
+    src/drive/group_op_wait.c
     src/drive/twins.c
     src/drive/wait.c
     src/drive/wake.c

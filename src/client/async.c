@@ -93,7 +93,7 @@ static int op_new(enum asked asked, struct rlock_handle *lock, rlock_done_fn *do
 }
 
 /* It began, or the code says why not. */
-static int begun(struct rlock_op *op, int code, struct rlock_op **ret_op)
+static int started(struct rlock_op *op, int code, struct rlock_op **ret_op)
 {
     if (code != 0) { /* it is not completed */
         (void)rlock_op_unref(op);
@@ -129,7 +129,7 @@ int rlock_lock_async(struct rlock_handle *lock, const struct rlock_take *take, r
     if (code == 0) {
         struct rlock__owner owner = {.id = checked.owner, .given = true};
 
-        code = begun(op, lock->vtable->begin_take(lock, &checked, owner, &op->op), ret_op);
+        code = started(op, lock->vtable->begin_take(lock, &checked, owner, &op->op), ret_op);
     }
     return code;
 }
@@ -146,7 +146,7 @@ int rlock_unlock_async(struct rlock_handle *lock, uint64_t owner, rlock_done_fn 
     if (code == 0) {
         struct rlock__owner given = {.id = owner, .given = true};
 
-        code = begun(op, lock->vtable->begin_leave(lock, given, &op->op), ret_op);
+        code = started(op, lock->vtable->begin_leave(lock, given, &op->op), ret_op);
     }
     return code;
 }
@@ -163,10 +163,10 @@ static int inquire(enum asked asked, struct rlock_handle *lock, rlock_done_fn *d
     }
     op->info = calloc(1, sizeof(*op->info));
     if (op->info == NULL) {
-        return begun(op, rlock__fail(RLOCK_ENOMEM, "no memory"), ret_op);
+        return started(op, rlock__fail(RLOCK_ENOMEM, "no memory"), ret_op);
     }
     code = rlock__inquiry_begin(lock, asked == FORCE, &op->op, &op->inquiry);
-    return begun(op, code, ret_op);
+    return started(op, code, ret_op);
 }
 
 int rlock_force_unlock_async(struct rlock_handle *lock, rlock_done_fn *done, void *payload,

@@ -57,14 +57,14 @@ static int begin_take(const struct rlock_handle *lock, const struct rlock_take *
         return rlock__fail(RLOCK_EINVAL, "the lease is longer than the RedLock's max_lease_ms");
     }
     wait = effort.wait_us == 0 ? effort.op_timeout_us : effort.wait_us;
-    op->turn = (struct rlock__turn){
+    op->group_op = (struct rlock__group_op){
         .spec = lock->group,
         .owner = owner,
         .effort = effort,
         .deadline = effort.wait_us < 0 ? RLOCK__NEVER : rlock__later(rlock__now_us(), wait),
         .cancel = take->cancel,
         .results = lock->results};
-    return rlock__turn_begin(&op->turn);
+    return rlock__group_op_begin(&op->group_op);
 }
 
 /* The members' clients answer for themselves: one of them may be closed. */
@@ -74,12 +74,12 @@ static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owne
     int64_t timeout = lock->client->core.opts.op_timeout_us;
     int code;
 
-    op->turn = (struct rlock__turn){.spec = lock->group,
-                                    .owner = owner,
-                                    .leaves = true,
-                                    .deadline = rlock__later(rlock__now_us(), timeout),
-                                    .results = lock->results};
-    code = rlock__turn_begin(&op->turn);
+    op->group_op = (struct rlock__group_op){.spec = lock->group,
+                                            .owner = owner,
+                                            .leaves = true,
+                                            .deadline = rlock__later(rlock__now_us(), timeout),
+                                            .results = lock->results};
+    code = rlock__group_op_begin(&op->group_op);
     if (code != 0 && !owner.given) { /* its level may be given up */
         rlock__thread_forget_group(lock->group);
     }
@@ -88,10 +88,10 @@ static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owne
 
 static void await(const struct rlock_handle *lock, struct rlock__op *op)
 {
-    rlock__turn_wait(&op->turn);
-    if (op->turn.claim != NULL) {
-        rlock__thread_add_group(op->turn.claim);
-    } else if (op->turn.leaves) {
+    rlock__group_op_wait(&op->group_op);
+    if (op->group_op.claim != NULL) {
+        rlock__thread_add_group(op->group_op.claim);
+    } else if (op->group_op.leaves) {
         rlock__thread_forget_group(lock->group);
     }
 }
@@ -123,7 +123,7 @@ static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *
 static void cancel(const struct rlock_handle *lock, struct rlock__op *op)
 {
     rlock__groups_lock(lock->group);
-    rlock__turn_cancel(&op->turn);
+    rlock__group_op_cancel(&op->group_op);
     rlock__groups_unlock(lock->group);
 }
 

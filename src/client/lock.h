@@ -7,7 +7,7 @@
 #define RLOCK_CLIENT_LOCK_H
 
 #include "client/client.h"
-#include "drive/turn.h"
+#include "drive/group_op.h"
 #include "multi/group.h"
 
 /*

@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "client/client.h"
+#include "drive/group_op.h"
 #include "drive/loop.h"
 #include "drive/router.h"
-#include "drive/turn.h"
 #include "net/sock.h"
 #include "net/tls.h"
 
@@ -37,7 +37,7 @@ RLOCK__ALONE static void unref(struct rlock__core *core)
     (void)rlock__sock_close(client->threads.leader_fd);
     (void)rlock__sock_close(client->links_fd);
     (void)rlock__sock_close(client->threads.cancel_fd);
-    rlock__bells_close(&client->bells);
+    rlock__wakeup_fds_close(&client->wakeup_fds);
     (void)pthread_cond_destroy(&client->news);
     (void)pthread_mutex_destroy(&client->mutex);
     (void)pthread_mutex_destroy(&client->home_mutex);
@@ -266,7 +266,7 @@ RLOCK__ALONE static struct rlock_client *alloc(void)
     }
     client->threads.wake_fd = client->threads.leader_fd = client->links_fd =
         client->threads.cancel_fd = -1;
-    rlock__bells_init(&client->bells);
+    rlock__wakeup_fds_init(&client->wakeup_fds);
     rlock__watch_init(&client->watch);
     client->n_links = 1;
     atomic_init(&client->refs, 1);

@@ -6,8 +6,8 @@
 #include "base/of.h"
 #include "client/client.h"
 #include "client/held.h"
+#include "drive/group_op.h"
 #include "drive/loop.h"
-#include "drive/turn.h"
 #include "multi/claim.h"
 #include "net/sock.h"
 
@@ -55,7 +55,7 @@ RLOCK__ALONE RLOCK__UNLOCKS(registry) RLOCK__UNLOCKS(sock) static void after_for
         (void)close(client->threads.leader_fd);
         (void)rlock__sock_close(client->links_fd);
         (void)close(client->threads.cancel_fd);
-        rlock__bells_close(&client->bells);
+        rlock__wakeup_fds_close(&client->wakeup_fds);
         if (client->loop != NULL) {
             rlock__loop_close_fds(client->loop);
         }

@@ -29,9 +29,9 @@ struct query {
 struct rlock__inquiry {
     const struct rlock_handle *lock;
     bool forces;
-    struct rlock__op *op;      /* NULL: a thread waits for it */
-    atomic_size_t running;     /* queries that are not complete; and 1 while they are begun */
-    struct rlock__begun begun; /* of a lock made of locks: ends it at its home */
+    struct rlock__op *op;  /* NULL: a thread waits for it */
+    atomic_size_t running; /* queries that are not complete; and 1 while they are begun */
+    struct rlock__background background; /* of a lock made of locks: ends it at its home */
     struct query queries[];
 };
 
@@ -277,7 +277,7 @@ RLOCK__REQUIRES(core) static void end(struct rlock__inquiry *inquiry)
         return;
     }
     rlock__groups_lock(lock->group);
-    rlock__begun_due(&inquiry->begun, 0);
+    rlock__background_due(&inquiry->background, 0);
     rlock__groups_unlock(lock->group);
 }
 
@@ -314,13 +314,13 @@ static void give_up(struct rlock__inquiry *inquiry)
     }
 }
 
-static int64_t step(struct rlock__begun *begun)
+static int64_t step(struct rlock__background *background)
 {
-    struct rlock__inquiry *inquiry = RLOCK__OF(struct rlock__inquiry, begun, begun);
+    struct rlock__inquiry *inquiry = RLOCK__OF(struct rlock__inquiry, background, background);
     bool closed;
 
     rlock__groups_lock(inquiry->lock->group);
-    closed = begun->home->begun_closed;
+    closed = background->home->background_closed;
     rlock__groups_unlock(inquiry->lock->group);
     if (closed) {
         give_up(inquiry);
@@ -334,10 +334,10 @@ static bool move_in(struct rlock__inquiry *inquiry)
     const struct rlock_handle *lock = inquiry->lock;
     bool open = true;
 
-    inquiry->begun = (struct rlock__begun){.step = step, .op = inquiry->op};
+    inquiry->background = (struct rlock__background){.step = step, .op = inquiry->op};
     if (lock->group != NULL) {
         rlock__groups_lock(lock->group);
-        open = rlock__begun_add(rlock__home_of(lock->group), &inquiry->begun);
+        open = rlock__background_add(rlock__home_of(lock->group), &inquiry->background);
         rlock__groups_unlock(lock->group);
     }
     return open;

@@ -29,10 +29,10 @@
 
 #include "base/guarded.h"
 #include "base/whole.h"
-#include "drive/bell.h"
 #include "drive/node.h"
 #include "drive/park.h"
 #include "drive/send_lock.h"
+#include "drive/wakeup_fd.h"
 #include "drive/watch.h"
 #include "lock/core.h"
 #include "multi/home.h"
@@ -43,11 +43,11 @@ RLOCK__MUTEX(core);
 RLOCK__MUTEX(home);
 RLOCK__MUTEX(registry);
 
-struct rlock__begun;
+struct rlock__background;
 struct rlock__loop;
 struct rlock__op;
 struct rlock__router;
-struct rlock__turn;
+struct rlock__group_op;
 
 struct rlock_client {
     struct rlock__core core; /* first: the core's client is found by it */
@@ -77,14 +77,14 @@ struct rlock_client {
 
     pthread_mutex_t home_mutex; /* for the groups whose first member is of this client */
     struct rlock__home home;
-    /* the operations on these groups that no thread waits for: begun.c */
+    /* the operations on these groups that no thread waits for: background.c */
     RLOCK__GUARDED_BY(home) struct {
-        struct rlock__begun *begun;
+        struct rlock__background *background;
         struct rlock__timers due; /* when the service thread runs the next step of each */
-        bool begun_asleep;        /* it sleeps until the first one is due */
-        bool begun_closed;        /* no other operation may begin */
+        bool background_asleep;   /* it sleeps until the first one is due */
+        bool background_closed;   /* no other operation may begin */
     };
-    struct rlock__bells bells; /* of threads that run these groups; under home_mutex */
+    struct rlock__wakeup_fds wakeup_fds; /* of threads that run these groups; under home_mutex */
 
     struct rlock__node *nodes; /* the first one is there from the start. A node never leaves the
                                 * list, so any thread may walk it: RLOCK__EACH_NODE */
@@ -185,16 +185,16 @@ nfds_t rlock__service_plan(struct rlock_client *client, int64_t now,
 /* Reacts to what poll() reported, and does what is due by now. Plan again after that. */
 void rlock__service_react(struct rlock_client *client, int64_t now) RLOCK__NO_MUTEX;
 
-/* ---- begun.c, for the service thread ---- */
+/* ---- background.c, for the service thread ---- */
 
 /* Returns when the next step is due. A step that becomes due earlier wakes the service thread. */
-int64_t rlock__begun_next(struct rlock_client *client) RLOCK__NO_MUTEX;
+int64_t rlock__background_next(struct rlock_client *client) RLOCK__NO_MUTEX;
 /* Runs the steps that are due. */
-void rlock__begun_serve(struct rlock_client *client, int64_t now) RLOCK__NO_MUTEX;
+void rlock__background_serve(struct rlock_client *client, int64_t now) RLOCK__NO_MUTEX;
 /* A cancel signal was fired: cancels the operations that wait with it. */
-void rlock__begun_cancel(struct rlock_client *client, const void *cancel) RLOCK__NO_MUTEX;
+void rlock__background_cancel(struct rlock_client *client, const void *cancel) RLOCK__NO_MUTEX;
 /* Ends the operations that are under way; no other one begins. Returns whether none is left. */
-bool rlock__begun_close(struct rlock_client *client) RLOCK__NO_MUTEX;
+bool rlock__background_close(struct rlock_client *client) RLOCK__NO_MUTEX;
 
 /* ---- dispatch.c ---- */
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "drive/turn.h"
+#include "drive/group_op.h"
 
 static _Thread_local pid_t dispatches_in; /* the process that it runs callbacks in; 0 none */
 

@@ -3,7 +3,7 @@
 #include <utlist.h>
 
 #include "base/clock.h"
-#include "drive/turn.h"
+#include "drive/group_op.h"
 
 struct rlock_client *rlock__home_of(const struct rlock__group_spec *spec)
 {
@@ -95,14 +95,14 @@ void rlock__groups_unlock_and_drop(struct rlock__group *group)
     }
 }
 
-void rlock__turn_blame_close(struct rlock__turn *turn)
+void rlock__group_op_blame_close(struct rlock__group_op *group_op)
 {
-    struct rlock__op *op = rlock__op_of(turn);
+    struct rlock__op *op = rlock__op_of(group_op);
 
-    if (turn->leaves && (op->code == RLOCK_ENOTOWNER || op->code == RLOCK_ELOST) &&
-        is_closed(turn->spec)) {
+    if (group_op->leaves && (op->code == RLOCK_ENOTOWNER || op->code == RLOCK_ELOST) &&
+        is_closed(group_op->spec)) {
         op->code = RLOCK_ECLOSED;
-        rlock__op_say(op, "lock %s: the client is closed", turn->spec->name.at);
+        rlock__op_say(op, "lock %s: the client is closed", group_op->spec->name.at);
     }
 }
 
@@ -172,7 +172,7 @@ bool rlock__groups_lost(const struct rlock__loss *loss)
             rlock__group_member_lost(group, loss->reason, rlock__now_us());
         }
         if (group->untold != NULL) {
-            rlock__turn_settle(group, client);
+            rlock__group_cleanup(group, client);
         }
         rlock__groups_unlock_and_drop(group);
         unref(group);
@@ -215,7 +215,7 @@ void rlock__groups_thread_exit(const struct rlock__group_spec *spec, uint64_t th
         rlock__leave_and_drive(client);
     }
     rlock__groups_lock(spec);
-    rlock__turn_settle(group, NULL);
+    rlock__group_cleanup(group, NULL);
     group->users--;
     rlock__groups_unlock_and_drop(group);
 }

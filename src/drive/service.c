@@ -32,7 +32,7 @@ static void serve_cancels(struct rlock_client *client)
         rlock__enter(client);
         rlock__core_cancel(&client->core, cancel, rlock__now_us());
         rlock__leave(client);
-        rlock__begun_cancel(client, cancel);
+        rlock__background_cancel(client, cancel);
     }
     rlock__drive(client);
 }
@@ -182,7 +182,7 @@ nfds_t rlock__service_plan(struct rlock_client *client, int64_t now, int64_t *re
     struct pollfd *fds = client->threads.polled;
     struct pollfd *nodes = &fds[ROUTER + rlock__router_polled(client->router)], *at = nodes;
     struct rlock__node *node;
-    int64_t until = rlock__begun_next(client);
+    int64_t until = rlock__background_next(client);
     bool stop;
 
     fds[WAKE] = (struct pollfd){.fd = client->threads.wake_fd, .events = POLLIN};
@@ -199,7 +199,7 @@ nfds_t rlock__service_plan(struct rlock_client *client, int64_t now, int64_t *re
     client->watch.service_until = until;
     rlock__core_mutex_unlock(&client->mutex);
     *ret_until = until;
-    return !stop || !rlock__begun_close(client) ? (nfds_t)(at - fds) : 0;
+    return !stop || !rlock__background_close(client) ? (nfds_t)(at - fds) : 0;
 }
 
 /* Reads, and does what is due by now: at each tick, and while the work of a leader is left. */
@@ -274,7 +274,7 @@ void rlock__service_react(struct rlock_client *client, int64_t now)
     if (fds[CANCEL].revents != 0) {
         serve_cancels(client);
     }
-    rlock__begun_serve(client, now);
+    rlock__background_serve(client, now);
     rlock__router_serve(client->router, now);
 }
 

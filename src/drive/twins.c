@@ -2,7 +2,7 @@
 /* Members that turn out to be one: through two clients of one server. */
 #include <stdio.h>
 
-#include "drive/turn.h"
+#include "drive/group_op.h"
 
 /* What is known of the members' servers; 0 nothing. Links go up and down meanwhile: each is asked
  * once, or two that go down at one time might be taken for one. */

@@ -26,7 +26,7 @@ struct rlock__group_spec;
 struct rlock__group_step;
 struct rlock__home;
 struct rlock__member;
-struct rlock__turn;
+struct rlock__group_op;
 
 /* A kind of group. Each function runs under the mutex that protects the group. */
 struct rlock__group_ops {
@@ -170,9 +170,9 @@ struct rlock__group {
     RLOCK__GUARDED_BY(home) struct {
         unsigned users;
         bool at_home;
-        unsigned busy;            /* how many have the turn on it, or carry out an owed level */
-        struct rlock__turn *line; /* those that wait for the turn */
-        void *waiter;             /* whoever has the turn, and takes its steps */
+        unsigned busy;                /* how many have the turn on it, or carry out an owed level */
+        struct rlock__group_op *line; /* those that wait for the turn */
+        void *waiter;                 /* whoever has the turn, and takes its steps */
     };
     struct rlock__member members[];
 };

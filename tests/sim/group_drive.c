@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drives groups as src/drive/turn.c does, step by step, but on one thread: who completes a
+ * Drives groups as src/drive/group_op.c does, step by step, but on one thread: who completes a
  * member's call tells the group; the owner's thread, which may wake late, carries out its actions;
  * what completes when nobody drives is settled on the spot. Losses come from the dispatcher.
  */

@@ -7,7 +7,7 @@
  *
  *   groups.c         the command, and a run from its seed to its end
  *   group_process.c  processes: their clients, their clocks, their deaths
- *   group_drive.c    what src/drive/turn.c does for real: carries out groups' actions
+ *   group_drive.c    what src/drive/group_op.c does for real: carries out groups' actions
  *   group_owners.c   what owners do: take, nest, hold, give up, leave
  *   group_second.c   what their second threads do: leave meanwhile
  *   group_faults.c   what goes wrong

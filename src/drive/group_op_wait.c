@@ -4,19 +4,20 @@
 #include <poll.h>
 
 #include "base/clock.h"
-#include "drive/turn.h"
+#include "drive/group_op.h"
 
 /* It takes a step next, in any case: what is read until then, by this thread or another one, need
  * not ring it. */
-static void wake_up(struct rlock__turn *turn)
+static void wake_up(struct rlock__group_op *group_op)
 {
-    rlock__groups_lock(turn->spec);
-    turn->asleep = false;
-    rlock__groups_unlock(turn->spec);
+    rlock__groups_lock(group_op->spec);
+    group_op->asleep = false;
+    rlock__groups_unlock(group_op->spec);
 }
 
 /* Sleeps until the group or a watched client has something to do. */
-static void sleep_once(struct rlock__turn *turn, struct rlock__watched *watched, int64_t until)
+static void sleep_once(struct rlock__group_op *group_op, struct rlock__watched *watched,
+                       int64_t until)
 {
     struct pollfd fds[2 * RLOCK__MEMBERS_MAX + 2];
     int64_t untils[RLOCK__MEMBERS_MAX];
@@ -26,30 +27,30 @@ static void sleep_once(struct rlock__turn *turn, struct rlock__watched *watched,
         untils[i] = rlock__lead_plan(watched->clients[i], &fds[2 + 2 * i]);
         until = rlock__min(until, untils[i]);
     }
-    fds[0] = (struct pollfd){.fd = turn->fd, .events = POLLIN};
+    fds[0] = (struct pollfd){.fd = group_op->fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
-    if (turn->cancel != NULL && turn->stop == 0) { /* else the group knows of it */
-        fds[1].fd = atomic_load(&turn->cancel->fd);
+    if (group_op->cancel != NULL && group_op->stop == 0) { /* else the group knows of it */
+        fds[1].fd = atomic_load(&group_op->cancel->fd);
     }
     /* who rang since the step has made the descriptor readable */
     (void)poll(fds, 2 + 2 * watched->n, rlock__timeout_ms(until, rlock__now_us()));
     if ((fds[0].revents & POLLIN) != 0) {
-        (void)!read(turn->fd, &rings, sizeof(rings));
+        (void)!read(group_op->fd, &rings, sizeof(rings));
     }
-    wake_up(turn);
+    wake_up(group_op);
     for (size_t i = 0; i < watched->n; i++) {
         rlock__lead_react(watched->clients[i], &fds[2 + 2 * i], untils[i], NULL);
     }
 }
 
-void rlock__turn_wait(struct rlock__turn *turn)
+void rlock__group_op_wait(struct rlock__group_op *group_op)
 {
     struct rlock__watched watched = {0};
     int64_t until;
 
-    while ((until = rlock__turn_step(turn, &watched)) != RLOCK__OVER) {
+    while ((until = rlock__group_op_step(group_op, &watched)) != RLOCK__OVER) {
         if (until != 0) {
-            sleep_once(turn, &watched, until);
+            sleep_once(group_op, &watched, until);
         }
     }
     while (watched.n > 0) {
@@ -59,5 +60,5 @@ void rlock__turn_wait(struct rlock__turn *turn)
         rlock__watch_end(&client->watch, &watched.waiter);
         rlock__leave(client);
     }
-    rlock__bell_give(rlock__home_of(turn->spec), turn->fd);
+    rlock__wakeup_fd_give(rlock__home_of(group_op->spec), group_op->fd);
 }

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An unlock that gets no turn on its group. It ends the members' renewal on the calling thread,
+ * beside the call that has the turn. The next call gets the turn when that is done, lest it end the
+ * renewal of a later hold.
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "drive/group_op.h"
+
+RLOCK__REQUIRES(home)
+static int not_held(const struct rlock__group_op *group_op,
+                    char ret_detail[static RLOCK__DETAIL_SIZE])
+{
+    (void)snprintf(ret_detail, RLOCK__DETAIL_SIZE, "lock %s: %s", group_op->spec->name.at,
+                   rlock_strerror(RLOCK_ENOTOWNER));
+    return RLOCK_ENOTOWNER;
+}
+
+/* Gives up a level. Returns the code, and writes its text. */
+RLOCK__EXCLUDES(home)
+static int owe(const struct rlock__group_op *group_op, char ret_detail[static RLOCK__DETAIL_SIZE])
+{
+    struct rlock__group *group;
+    struct rlock__group_step step;
+    int code;
+
+    rlock__groups_lock(group_op->spec);
+    group = rlock__group_find(group_op->spec, group_op->owner);
+    if (group == NULL) {
+        code = not_held(group_op, ret_detail);
+        rlock__groups_unlock(group_op->spec);
+        return code;
+    }
+    code = rlock__group_owe(group, rlock__now_us(), ret_detail, &step);
+    group->users++;
+    group->busy++;
+    rlock__groups_unlock(group_op->spec);
+    rlock__group_report(group_op->spec, step.loss, NULL);
+    rlock__group_op_carry_out(&step, NULL);
+    rlock__groups_lock(group_op->spec);
+    rlock__group_op_hand_on(group, NULL);
+    rlock__groups_unlock_and_drop(group);
+    return code;
+}
+
+int rlock__group_op_refuse(struct rlock__group_op *group_op, int code, const char *why)
+{
+    char detail[RLOCK__DETAIL_SIZE];
+    int owed = group_op->leaves ? owe(group_op, detail) : 0;
+
+    if (owed == 0 || code == RLOCK_ECLOSED) {
+        return rlock__fail(code, "%s", why);
+    }
+    return rlock__fail(owed, "%s", detail);
+}
+
+static void end_take(struct rlock__group_op *group_op)
+{
+    struct rlock__op *op = rlock__op_of(group_op);
+
+    op->code = group_op->stop != 0             ? group_op->stop
+               : group_op->effort.wait_us == 0 ? RLOCK_EBUSY
+                                               : RLOCK_ETIMEDOUT;
+    rlock__op_say(op, "lock %s: %s", group_op->spec->name.at, rlock_strerror(op->code));
+}
+
+void rlock__group_op_end_in_line(struct rlock__group_op *group_op)
+{
+    struct rlock__op *op = rlock__op_of(group_op);
+    char detail[RLOCK__DETAIL_SIZE];
+
+    if (!group_op->leaves) {
+        end_take(group_op);
+        return;
+    }
+    op->code = owe(group_op, detail);
+    rlock__op_say(op, "%s", detail);
+    rlock__groups_lock(group_op->spec);
+    rlock__group_op_blame_close(group_op);
+    rlock__groups_unlock(group_op->spec);
+    if (group_op->stop != 0) {
+        op->code = group_op->stop;
+        rlock__op_say(op, "lock %s: %s", group_op->spec->name.at, rlock_strerror(op->code));
+    }
+}
