@@ -44,7 +44,7 @@ set(RLOCK_SOURCES
     src/drive/dispatch.c
     src/drive/drive.c
     src/drive/health.c
-    src/drive/home.c
+    src/drive/groups.c
     src/drive/loop.c
     src/drive/node.c
     src/drive/question.c
@@ -122,7 +122,7 @@ set(RLOCK_SOURCES
     src/multi/effort.c
     src/multi/group.c
     src/multi/group_spec.c
-    src/multi/home.c
+    src/multi/groups.c
     src/multi/member.c
     src/multi/multi.c
     src/multi/owed.c

@@ -17,7 +17,7 @@
 /* Behind the declaration of a function, or before its definition. */
 #define RLOCK__REQUIRES(kind) RLOCK__FOR_CLANG(requires_capability(rlock__##kind##_mutex))
 #define RLOCK__EXCLUDES(kind) RLOCK__FOR_CLANG(locks_excluded(rlock__##kind##_mutex))
-#define RLOCK__NO_MUTEX RLOCK__EXCLUDES(send) RLOCK__EXCLUDES(core) RLOCK__EXCLUDES(home)
+#define RLOCK__NO_MUTEX RLOCK__EXCLUDES(send) RLOCK__EXCLUDES(core) RLOCK__EXCLUDES(groups)
 #define RLOCK__LOCKS(kind) RLOCK__FOR_CLANG(acquire_capability(rlock__##kind##_mutex))
 #define RLOCK__TRY_LOCKS(code, kind)                                                               \
     RLOCK__FOR_CLANG(                                                                              \
@@ -34,7 +34,7 @@
  * while it changes. These are names alone: nothing defines them. */
 #define RLOCK__AFTER(kind) RLOCK__FOR_CLANG(acquired_after(rlock__##kind##_mutex))
 extern struct RLOCK__FOR_CLANG(capability("mutex")) rlock__mutex_kind rlock__send_mutex,
-    rlock__core_mutex RLOCK__AFTER(send), rlock__home_mutex RLOCK__AFTER(core),
+    rlock__core_mutex RLOCK__AFTER(send), rlock__groups_mutex RLOCK__AFTER(core),
     rlock__registry_mutex, rlock__sock_mutex RLOCK__AFTER(registry);
 
 /* Defines rlock__core_mutex_lock() and so on: the checker does not know those of pthread.h. */

@@ -22,7 +22,7 @@ int rlock__identity_init(struct rlock_client *client)
         return rlock__fail(RLOCK_ERESOURCE, "no random numbers");
     }
     client->core.random = random.seed;
-    client->home.random = random.seed | 1;
+    client->groups.random = random.seed | 1;
     rlock__uuid_write(random.uuid, client->core.opts.uuid);
     client->core.opts.serial = atomic_fetch_add(&serials, 1) + 1;
     (void)gethostname(host, sizeof(host) - 1);

@@ -40,8 +40,8 @@ RLOCK__ALONE static void unref(struct rlock__core *core)
     rlock__wakeup_fds_close(&client->wakeup_fds);
     (void)pthread_cond_destroy(&client->news);
     (void)pthread_mutex_destroy(&client->mutex);
-    (void)pthread_mutex_destroy(&client->home_mutex);
-    rlock__table_fini(&client->home.members);
+    (void)pthread_mutex_destroy(&client->groups_mutex);
+    rlock__table_fini(&client->groups.members);
     free(client);
 }
 
@@ -273,7 +273,7 @@ RLOCK__ALONE static struct rlock_client *alloc(void)
     client->uri = RLOCK__URI_NULL;
     client->fork_generation = rlock__fork_generation();
     (void)pthread_mutex_init(&client->mutex, NULL);
-    (void)pthread_mutex_init(&client->home_mutex, NULL);
+    (void)pthread_mutex_init(&client->groups_mutex, NULL);
     (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&client->news, &attr);

@@ -38,10 +38,10 @@ int64_t rlock__background_next(struct rlock_client *client)
 {
     int64_t next;
 
-    rlock__home_mutex_lock(&client->home_mutex);
+    rlock__groups_mutex_lock(&client->groups_mutex);
     next = rlock__timers_next(&client->due);
     client->background_asleep = true;
-    rlock__home_mutex_unlock(&client->home_mutex);
+    rlock__groups_mutex_unlock(&client->groups_mutex);
     return next;
 }
 
@@ -51,9 +51,9 @@ static void serve(struct rlock_client *client, struct rlock__background *backgro
     if (background->step(background) != RLOCK__OVER) {
         return;
     }
-    rlock__home_mutex_lock(&client->home_mutex);
+    rlock__groups_mutex_lock(&client->groups_mutex);
     rlock__background_remove(background);
-    rlock__home_mutex_unlock(&client->home_mutex);
+    rlock__groups_mutex_unlock(&client->groups_mutex);
     rlock__enter(client);
     DL_APPEND(client->finished, background->op);
     rlock__leave(client);
@@ -64,13 +64,13 @@ static struct rlock__background *take_due(struct rlock_client *client, int64_t n
 {
     struct rlock__timer *first;
 
-    rlock__home_mutex_lock(&client->home_mutex);
+    rlock__groups_mutex_lock(&client->groups_mutex);
     client->background_asleep = false;
     first = rlock__timers_next(&client->due) <= now ? client->due.root : NULL;
     if (first != NULL) {
         rlock__timer_unset(&client->due, first);
     }
-    rlock__home_mutex_unlock(&client->home_mutex);
+    rlock__groups_mutex_unlock(&client->groups_mutex);
     return first != NULL ? RLOCK__OF(struct rlock__background, due, first) : NULL;
 }
 
@@ -84,7 +84,7 @@ void rlock__background_serve(struct rlock_client *client, int64_t now)
 }
 
 /* Lets those with a cancel signal, NULL all, take a step. */
-RLOCK__REQUIRES(home) static void ring(const struct rlock_client *client, const void *cancel)
+RLOCK__REQUIRES(groups) static void ring(const struct rlock_client *client, const void *cancel)
 {
     struct rlock__background *background;
 
@@ -97,22 +97,22 @@ RLOCK__REQUIRES(home) static void ring(const struct rlock_client *client, const 
 
 void rlock__background_cancel(struct rlock_client *client, const void *cancel)
 {
-    rlock__home_mutex_lock(&client->home_mutex);
+    rlock__groups_mutex_lock(&client->groups_mutex);
     ring(client, cancel);
-    rlock__home_mutex_unlock(&client->home_mutex);
+    rlock__groups_mutex_unlock(&client->groups_mutex);
 }
 
 bool rlock__background_close(struct rlock_client *client)
 {
     bool none;
 
-    rlock__home_mutex_lock(&client->home_mutex);
+    rlock__groups_mutex_lock(&client->groups_mutex);
     if (!client->background_closed) {
         client->background_closed = true;
         ring(client, NULL);
     }
     none = client->background == NULL;
-    rlock__home_mutex_unlock(&client->home_mutex);
+    rlock__groups_mutex_unlock(&client->groups_mutex);
     return none;
 }
 

@@ -35,12 +35,12 @@
 #include "drive/wakeup_fd.h"
 #include "drive/watch.h"
 #include "lock/core.h"
-#include "multi/home.h"
+#include "multi/groups.h"
 
 #define RLOCK__MAX_LEASE_MS 30000 /* of a RedLock, by default */
 
 RLOCK__MUTEX(core);
-RLOCK__MUTEX(home);
+RLOCK__MUTEX(groups);
 RLOCK__MUTEX(registry);
 
 struct rlock__background;
@@ -75,16 +75,16 @@ struct rlock_client {
     char name[160];    /* of our connections */
     char address[300]; /* for texts */
 
-    pthread_mutex_t home_mutex; /* for the groups whose first member is of this client */
-    struct rlock__home home;
+    pthread_mutex_t groups_mutex; /* for the groups whose first member is of this client */
+    struct rlock__groups groups;
     /* the operations on these groups that no thread waits for: background.c */
-    RLOCK__GUARDED_BY(home) struct {
+    RLOCK__GUARDED_BY(groups) struct {
         struct rlock__background *background;
         struct rlock__timers due; /* when the service thread runs the next step of each */
         bool background_asleep;   /* it sleeps until the first one is due */
         bool background_closed;   /* no other operation may begin */
     };
-    struct rlock__wakeup_fds wakeup_fds; /* of threads that run these groups; under home_mutex */
+    struct rlock__wakeup_fds wakeup_fds; /* of threads that run these groups; under groups_mutex */
 
     struct rlock__node *nodes; /* the first one is there from the start. A node never leaves the
                                 * list, so any thread may walk it: RLOCK__EACH_NODE */

@@ -62,7 +62,7 @@ void rlock__group_op_notify(struct rlock__group_op *group_op)
 }
 
 /* Wakes the thread that runs the group's steps, if the next step is due before it wakes up. */
-RLOCK__REQUIRES(home) static void notify_if_due(struct rlock__group_op *group_op)
+RLOCK__REQUIRES(groups) static void notify_if_due(struct rlock__group_op *group_op)
 {
     if (group_op->asleep &&
         (rlock__group_next(group_op->group) < group_op->until || !group_op->knows_servers)) {
@@ -113,7 +113,7 @@ RLOCK__REQUIRES(core) static void hear(struct rlock__listener *listener)
 
 /* Runs the group's state machine until it is idle. Threads that changed the group meanwhile left
  * the work to this one, because it has the group's turn. */
-RLOCK__REQUIRES(home) static void drain(struct rlock__group *group, struct rlock_client *closing)
+RLOCK__REQUIRES(groups) static void drain(struct rlock__group *group, struct rlock_client *closing)
 {
     struct rlock__group_step step;
 
@@ -163,7 +163,7 @@ void rlock__group_cleanup(struct rlock__group *group, struct rlock_client *closi
 /* ---- Turns ---- */
 
 /* Takes the turn, or a place in the line. */
-RLOCK__REQUIRES(home) static int enter(struct rlock__group_op *group_op)
+RLOCK__REQUIRES(groups) static int enter(struct rlock__group_op *group_op)
 {
     struct rlock__group *group = rlock__group_find(group_op->spec, group_op->owner);
 
@@ -171,7 +171,7 @@ RLOCK__REQUIRES(home) static int enter(struct rlock__group_op *group_op)
         group->users++;
     } else {
         group = rlock__group_new(group_op->spec, group_op->owner, finish, hear,
-                                 &rlock__home_of(group_op->spec)->home);
+                                 &rlock__home_of(group_op->spec)->groups);
     }
     if (group == NULL) {
         if (rlock__group_op_is_background(group_op)) {
@@ -224,7 +224,7 @@ int rlock__group_op_begin(struct rlock__group_op *group_op)
 }
 
 /* Leaves the line if there is a reason to. The operation that has the turn uses the group still. */
-RLOCK__REQUIRES(home) static bool leaves_line(struct rlock__group_op *group_op, int64_t now)
+RLOCK__REQUIRES(groups) static bool leaves_line(struct rlock__group_op *group_op, int64_t now)
 {
     if (group_op->stop == 0 && now < group_op->deadline) {
         return false;
@@ -244,7 +244,7 @@ static void set_text(char ret_detail[static RLOCK__DETAIL_SIZE], const char *tex
 }
 
 /* Keeps the results of the members, for rlock_members(). */
-RLOCK__REQUIRES(home) static void note_results(const struct rlock__group_op *group_op)
+RLOCK__REQUIRES(groups) static void note_results(const struct rlock__group_op *group_op)
 {
     for (size_t i = 0; i < group_op->spec->n; i++) {
         const struct rlock__member *member = &group_op->group->members[i];
@@ -286,7 +286,7 @@ static void end(struct rlock__group_op *group_op)
 
 /* ---- Steps ---- */
 
-RLOCK__REQUIRES(home) static void begin_effort(struct rlock__group_op *group_op, int64_t now)
+RLOCK__REQUIRES(groups) static void begin_effort(struct rlock__group_op *group_op, int64_t now)
 {
     struct rlock__effort *effort = &group_op->effort;
 
@@ -301,7 +301,7 @@ RLOCK__REQUIRES(home) static void begin_effort(struct rlock__group_op *group_op,
 }
 
 /* The group's next step. */
-RLOCK__REQUIRES(home)
+RLOCK__REQUIRES(groups)
 static void step_group(struct rlock__group_op *group_op, struct rlock__group_step *ret_step,
                        int64_t now)
 {
@@ -320,7 +320,7 @@ static void step_group(struct rlock__group_op *group_op, struct rlock__group_ste
 }
 
 /* Why it has to end early; 0: it need not. */
-RLOCK__REQUIRES(home) static int stop_of(struct rlock__group_op *group_op)
+RLOCK__REQUIRES(groups) static int stop_of(struct rlock__group_op *group_op)
 {
     bool is_background;
 
@@ -351,7 +351,7 @@ static void read_late(const struct rlock__group_op *group_op)
 }
 
 /* Until when it may rest is known: 0 it may not. */
-RLOCK__REQUIRES(home) static void rest(struct rlock__group_op *group_op, int64_t until)
+RLOCK__REQUIRES(groups) static void rest(struct rlock__group_op *group_op, int64_t until)
 {
     group_op->asleep = until != 0;
     group_op->until = until;

@@ -40,7 +40,7 @@ struct rlock__background {
     struct rlock__op *op; /* is complete when the steps are over */
     const void *cancel;   /* a step is due when this signal is fired; NULL: no signal */
 
-    RLOCK__GUARDED_BY(home) struct {
+    RLOCK__GUARDED_BY(groups) struct {
         struct rlock_client *home; /* NULL: it was not added, or is complete */
         struct rlock__timer due;   /* when its next step is */
         struct rlock__background *prev, *next;
@@ -62,7 +62,7 @@ struct rlock__group_op {
     struct rlock__group_claim *claim; /* a result: a reference for the owner's thread; or NULL */
     struct rlock__group *group;
     int fd; /* wakes the thread that waits */
-    RLOCK__GUARDED_BY(home) struct {
+    RLOCK__GUARDED_BY(groups) struct {
         struct rlock__group_op *prev, *next; /* in the group's line */
         bool has_turn;
         bool asleep;   /* it sleeps, until somebody notifies it */
@@ -129,13 +129,13 @@ void rlock__group_op_wait(struct rlock__group_op *group_op) RLOCK__NO_MUTEX;
 int64_t rlock__group_op_step(struct rlock__group_op *group_op,
                              struct rlock__watched *watched) RLOCK__NO_MUTEX;
 /* Asks a background operation to end early, if it takes a level and is not complete. */
-void rlock__group_op_cancel(struct rlock__group_op *group_op) RLOCK__REQUIRES(home);
+void rlock__group_op_cancel(struct rlock__group_op *group_op) RLOCK__REQUIRES(groups);
 /* Wakes the thread that runs its steps. NULL: there is none. */
-void rlock__group_op_notify(struct rlock__group_op *group_op) RLOCK__REQUIRES(home);
+void rlock__group_op_notify(struct rlock__group_op *group_op) RLOCK__REQUIRES(groups);
 /* A group that has lost a member gives back the others. If an operation has the group's turn, that
  * one does it. closing: reports the loss if all clients of the group are closed; NULL: nobody. */
 void rlock__group_cleanup(struct rlock__group *group, struct rlock_client *closing)
-    RLOCK__REQUIRES(home);
+    RLOCK__REQUIRES(groups);
 
 /* Carries out a step's actions. watched: as for rlock__group_op_step(). */
 void rlock__group_op_carry_out(struct rlock__group_step *step,
@@ -143,7 +143,7 @@ void rlock__group_op_carry_out(struct rlock__group_step *step,
 /* Runs the group until it is idle, and gives the turn to the next operation in line, unless another
  * thread has the turn too. That one does so then. The caller does not use the group any more. */
 void rlock__group_op_hand_on(struct rlock__group *group, struct rlock_client *closing)
-    RLOCK__REQUIRES(home);
+    RLOCK__REQUIRES(groups);
 
 /* ---- group_op_owe.c ---- */
 
@@ -158,29 +158,30 @@ void rlock__group_op_end_in_line(struct rlock__group_op *group_op) RLOCK__NO_MUT
 
 /* Returns false when the home is being closed. */
 bool rlock__background_add(struct rlock_client *home, struct rlock__background *background)
-    RLOCK__REQUIRES(home);
-void rlock__background_remove(struct rlock__background *background) RLOCK__REQUIRES(home);
+    RLOCK__REQUIRES(groups);
+void rlock__background_remove(struct rlock__background *background) RLOCK__REQUIRES(groups);
 /* When its next step is due. */
-void rlock__background_due(struct rlock__background *background, int64_t at) RLOCK__REQUIRES(home);
+void rlock__background_due(struct rlock__background *background, int64_t at)
+    RLOCK__REQUIRES(groups);
 /* Writes the text that says why it fails. */
 void rlock__op_say(struct rlock__op *op, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* The step of a group operation. */
 int64_t rlock__background_step_group_op(struct rlock__background *background) RLOCK__NO_MUTEX;
 
-/* ---- home.c ---- */
+/* ---- groups.c ---- */
 
 struct rlock_client *rlock__home_of(const struct rlock__group_spec *spec);
 /* The mutex that protects the groups of a lock. */
-void rlock__groups_lock(const struct rlock__group_spec *spec) RLOCK__LOCKS(home);
-void rlock__groups_unlock(const struct rlock__group_spec *spec) RLOCK__UNLOCKS(home);
+void rlock__groups_lock(const struct rlock__group_spec *spec) RLOCK__LOCKS(groups);
+void rlock__groups_unlock(const struct rlock__group_spec *spec) RLOCK__UNLOCKS(groups);
 /* NULL: the owner has nothing of it, and nothing under way. */
 struct rlock__group *rlock__group_find(const struct rlock__group_spec *spec,
-                                       struct rlock__owner owner) RLOCK__REQUIRES(home);
+                                       struct rlock__owner owner) RLOCK__REQUIRES(groups);
 /* A new group, with a user: it is found from now on. The mutex is dropped meanwhile. */
-void rlock__group_move_in(struct rlock__group *group) RLOCK__REQUIRES(home);
+void rlock__group_move_in(struct rlock__group *group) RLOCK__REQUIRES(groups);
 /* Drops the mutex, and the group if it is over and has no user. */
-void rlock__groups_unlock_and_drop(struct rlock__group *group) RLOCK__UNLOCKS(home);
+void rlock__groups_unlock_and_drop(struct rlock__group *group) RLOCK__UNLOCKS(groups);
 /* Has a group's loss (NULL there is none) reported on a dispatcher, and freed then. */
 void rlock__group_report(const struct rlock__group_spec *spec, struct rlock__loss *loss,
                          struct rlock_client *closing) RLOCK__NO_MUTEX;
@@ -191,7 +192,7 @@ bool rlock__groups_lost(const struct rlock__loss *loss) RLOCK__NO_MUTEX;
 void rlock__groups_closed(struct rlock_client *client) RLOCK__NO_MUTEX;
 /* The code of an unlock is "closed" where the end of the members' clients ended what was held,
  * before the unlock or in the middle of it. */
-void rlock__group_op_blame_close(struct rlock__group_op *group_op) RLOCK__REQUIRES(home);
+void rlock__group_op_blame_close(struct rlock__group_op *group_op) RLOCK__REQUIRES(groups);
 /* A thread ends: what it has of a lock is lost. */
 void rlock__groups_thread_exit(const struct rlock__group_spec *spec,
                                uint64_t thread) RLOCK__NO_MUTEX;
@@ -200,6 +201,6 @@ void rlock__groups_thread_exit(const struct rlock__group_spec *spec,
 
 /* Refuses an effort to take it when two of its members turn out to be one, through two clients of
  * one server. Returns whether all servers are known, so that none can turn out later. */
-bool rlock__twins_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
+bool rlock__twins_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(groups);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "drive/group_op.h"
 
-RLOCK__REQUIRES(home)
+RLOCK__REQUIRES(groups)
 static int not_held(const struct rlock__group_op *group_op,
                     char ret_detail[static RLOCK__DETAIL_SIZE])
 {
@@ -19,7 +19,7 @@ static int not_held(const struct rlock__group_op *group_op,
 }
 
 /* Gives up a level. Returns the code, and writes its text. */
-RLOCK__EXCLUDES(home)
+RLOCK__EXCLUDES(groups)
 static int owe(const struct rlock__group_op *group_op, char ret_detail[static RLOCK__DETAIL_SIZE])
 {
     struct rlock__group *group;

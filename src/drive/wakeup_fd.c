@@ -29,12 +29,12 @@ int rlock__wakeup_fd_take(struct rlock_client *home)
     struct rlock__wakeup_fds *wakeup_fds = &home->wakeup_fds;
     int fd = -1;
 
-    rlock__home_mutex_lock(&home->home_mutex);
+    rlock__groups_mutex_lock(&home->groups_mutex);
     if (wakeup_fds->n > 0) {
         fd = wakeup_fds->fds[--wakeup_fds->n];
         wakeup_fds->fds[wakeup_fds->n] = -1;
     }
-    rlock__home_mutex_unlock(&home->home_mutex);
+    rlock__groups_mutex_unlock(&home->groups_mutex);
     return fd >= 0 ? fd : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
@@ -43,12 +43,12 @@ void rlock__wakeup_fd_give(struct rlock_client *home, int fd)
     struct rlock__wakeup_fds *wakeup_fds = &home->wakeup_fds;
     bool keeps;
 
-    rlock__home_mutex_lock(&home->home_mutex);
+    rlock__groups_mutex_lock(&home->groups_mutex);
     keeps = wakeup_fds->n < RLOCK__WAKEUP_FDS;
     if (keeps) {
         wakeup_fds->fds[wakeup_fds->n++] = fd;
     }
-    rlock__home_mutex_unlock(&home->home_mutex);
+    rlock__groups_mutex_unlock(&home->groups_mutex);
     if (!keeps) {
         (void)close(fd);
     }

@@ -27,7 +27,7 @@ void rlock__wakeup_fds_init(struct rlock__wakeup_fds *wakeup_fds);
 /* Closes the descriptors. Nobody uses the home any more, or this is a child of fork. */
 void rlock__wakeup_fds_close(struct rlock__wakeup_fds *wakeup_fds);
 /* Returns -1 when there is no descriptor. */
-int rlock__wakeup_fd_take(struct rlock_client *home) RLOCK__EXCLUDES(home);
-void rlock__wakeup_fd_give(struct rlock_client *home, int fd) RLOCK__EXCLUDES(home);
+int rlock__wakeup_fd_take(struct rlock_client *home) RLOCK__EXCLUDES(groups);
+void rlock__wakeup_fd_give(struct rlock_client *home, int fd) RLOCK__EXCLUDES(groups);
 
 #endif

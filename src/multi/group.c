@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "multi/check.h"
 #include "multi/claim.h"
-#include "multi/home.h"
+#include "multi/groups.h"
 #include "multi/internal.h"
 
 #define LATE_US (10 * RLOCK__MS) /* beyond its last time a member's call is not waited for */
@@ -37,7 +37,7 @@ static struct rlock__loss *loss_new(const struct rlock__group *group)
 struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
                                       void (*finish)(struct rlock__call *call),
                                       void (*hear)(struct rlock__listener *listener),
-                                      struct rlock__home *home)
+                                      struct rlock__groups *all)
 {
     struct rlock__group *group = calloc(1, sizeof(*group) + spec->n * sizeof(struct rlock__member));
 
@@ -48,7 +48,7 @@ struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlo
     group->owner = owner;
     group->finish = finish;
     group->hear = hear;
-    group->home = home;
+    group->all = all;
     group->timer_at = RLOCK__NEVER;
     for (size_t i = 0; i < spec->n; i++) {
         group->members[i].group = group;
@@ -105,7 +105,7 @@ int64_t rlock__group_last(const struct rlock__group *group)
 
 int64_t rlock__group_random(const struct rlock__group *group, int64_t n)
 {
-    return rlock__random_below(&group->home->random, n);
+    return rlock__random_below(&group->all->random, n);
 }
 
 /* ---- Events ---- */

@@ -24,7 +24,7 @@ struct rlock__group;
 struct rlock__group_claim;
 struct rlock__group_spec;
 struct rlock__group_step;
-struct rlock__home;
+struct rlock__groups;
 struct rlock__member;
 struct rlock__group_op;
 
@@ -115,7 +115,7 @@ struct rlock__member {
     struct rlock__listener listener; /* hears the channel between rounds */
     struct rlock__texts texts;       /* the call's */
     struct rlock__claim *claim;      /* of its hold */
-    struct rlock__table_node node;   /* in its client's home */
+    struct rlock__table_node node;   /* in its client's groups */
     struct rlock__member *next_hit;  /* the driver's: the next one that a loss concerns */
 };
 
@@ -153,7 +153,7 @@ struct rlock__group {
     int64_t answered_at;                            /* when a member last granted it, or was busy */
     void (*finish)(struct rlock__call *call);       /* the driver's */
     void (*hear)(struct rlock__listener *listener); /* the driver's */
-    struct rlock__home *home;                       /* the driver's: what its groups share */
+    struct rlock__groups *all; /* the driver's: all groups of the client, among them this one */
     unsigned rounds;
     struct rlock__member *first; /* RedLock: it is waited for, and then the others are asked; NULL:
                                     all are asked at once */
@@ -167,7 +167,7 @@ struct rlock__group {
     /* the driver's own */
     struct rlock__group *prev, *next;
     atomic_uint refs;
-    RLOCK__GUARDED_BY(home) struct {
+    RLOCK__GUARDED_BY(groups) struct {
         unsigned users;
         bool at_home;
         unsigned busy;                /* how many have the turn on it, or carry out an owed level */
@@ -204,7 +204,7 @@ bool rlock__group_spec_equal(const struct rlock__group_spec *a, const struct rlo
 struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
                                       void (*finish)(struct rlock__call *call),
                                       void (*hear)(struct rlock__listener *listener),
-                                      struct rlock__home *home);
+                                      struct rlock__groups *all);
 /* Frees a group for which rlock__group_is_over(). */
 void rlock__group_free(struct rlock__group *group);
 /* Whether nothing is held, and nothing is under way. */
@@ -213,27 +213,27 @@ bool rlock__group_is_over(const struct rlock__group *group);
 /* Events. rlock__group_done: a member's call is complete, and member->running is still set.
  * rlock__group_heard: a member's listener has heard something, or is over. */
 void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now)
-    RLOCK__REQUIRES(home);
-void rlock__group_leave(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
+    RLOCK__REQUIRES(groups);
+void rlock__group_leave(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(groups);
 /* Its owner gives up a level and gets no turn for it. Writes the text of the code that it returns,
  * and what the caller carries out, maybe beside whoever has the turn. */
 int rlock__group_owe(struct rlock__group *group, int64_t now,
                      char ret_detail[static RLOCK__DETAIL_SIZE], struct rlock__group_step *ret_step)
-    RLOCK__REQUIRES(home);
-void rlock__group_heard(struct rlock__member *member, int64_t now) RLOCK__REQUIRES(home);
-void rlock__group_done(struct rlock__call *call, int64_t now) RLOCK__REQUIRES(home);
-void rlock__group_timer(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
+    RLOCK__REQUIRES(groups);
+void rlock__group_heard(struct rlock__member *member, int64_t now) RLOCK__REQUIRES(groups);
+void rlock__group_done(struct rlock__call *call, int64_t now) RLOCK__REQUIRES(groups);
+void rlock__group_timer(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(groups);
 /* Ends an effort to take it before its time, with this code. */
-void rlock__group_cancel(struct rlock__group *group, int code, int64_t now) RLOCK__REQUIRES(home);
+void rlock__group_cancel(struct rlock__group *group, int code, int64_t now) RLOCK__REQUIRES(groups);
 /* Its owner is no more. Nobody will unlock it. Its members' cores know that, so nothing is given
  * back. */
 void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
-    RLOCK__REQUIRES(home);
+    RLOCK__REQUIRES(groups);
 /* It is lost, and nobody will unlock it. */
-void rlock__group_end_lost(struct rlock__group *group) RLOCK__REQUIRES(home);
+void rlock__group_end_lost(struct rlock__group *group) RLOCK__REQUIRES(groups);
 /* A member's hold was lost. The whole may be lost by that. */
 void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now)
-    RLOCK__REQUIRES(home);
+    RLOCK__REQUIRES(groups);
 /* Until when the owner may rely on it; 0: it is not held, or it is lost. */
 int64_t rlock__group_valid_until(const struct rlock__group *group);
 
@@ -255,13 +255,13 @@ struct rlock__group_step {
 };
 
 void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__group_step *ret_step)
-    RLOCK__REQUIRES(home);
+    RLOCK__REQUIRES(groups);
 /* When its next step is due as far as is known by now; 0: there is something to do. */
-int64_t rlock__group_next(const struct rlock__group *group) RLOCK__REQUIRES(home);
+int64_t rlock__group_next(const struct rlock__group *group) RLOCK__REQUIRES(groups);
 /* Takes the actions of one member alone. For a group that nobody drives, when that member's call is
  * complete. Returns whether there are any. */
 bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_action)
-    RLOCK__REQUIRES(home);
+    RLOCK__REQUIRES(groups);
 /* Carries it out in the member's core. A call that is to be given up may have completed meanwhile,
  * and a release may have begun in its place. The release goes on. */
 void rlock__action_carry_out(const struct rlock__action *action, int64_t now) RLOCK__REQUIRES(core);

@@ -2,11 +2,11 @@
 #include "redlock/peers.h"
 
 #include "base/uuid.h"
-#include "multi/home.h"
+#include "multi/groups.h"
 
 #define PEERS_US RLOCK__SECOND /* another library that held the lock may come again */
 
-#define PEERS(group) (&(group)->home->peers[(group)->spec->hash % RLOCK__HOME_PEERS])
+#define PEERS(group) (&(group)->all->peers[(group)->spec->hash % RLOCK__GROUP_PEERS])
 
 /* The member to wait for: the one that was given first, unless another one was found better. */
 static struct rlock__member *chosen(struct rlock__group *group)

@@ -52,22 +52,22 @@ struct rlock__group *sim_group_get(struct sim_owner *owner)
 {
     struct sim_process *process = owner->process;
     struct rlock__group_spec *spec = process->locks[owner->lock];
-    struct rlock__group *group = rlock__home_find(&process->home, spec, owner->owner);
+    struct rlock__group *group = rlock__groups_find(&process->registry, spec, owner->owner);
 
     if (group == NULL) {
-        group = rlock__group_new(spec, owner->owner, finish, hear, &process->home);
+        group = rlock__group_new(spec, owner->owner, finish, hear, &process->registry);
         DL_APPEND(process->groups, group);
         for (size_t i = 0; i < spec->n; i++) {
-            rlock__home_join(&process->home, &group->members[i]);
+            rlock__groups_join(&process->registry, &group->members[i]);
         }
     }
     return group;
 }
 
-static void leave_home(struct rlock__home *home, struct rlock__group *group)
+static void leave_groups(struct rlock__groups *groups, struct rlock__group *group)
 {
     for (size_t i = 0; i < group->spec->n; i++) {
-        rlock__home_part(home, &group->members[i]);
+        rlock__groups_part(groups, &group->members[i]);
     }
 }
 
@@ -82,7 +82,7 @@ void sim_group_drop(struct sim_process *process, struct rlock__group *group)
         }
     }
     DL_DELETE(process->groups, group);
-    leave_home(&process->home, group);
+    leave_groups(&process->registry, group);
     rlock__group_free(group);
 }
 
@@ -250,7 +250,7 @@ static void lost(struct sim_process *process, const struct rlock__loss *loss)
                     "as its owner's own",
                     process->index, (unsigned long long)loss->owner_id, loss->own);
     }
-    while ((member = rlock__home_hit(&process->home, loss, member)) != NULL) {
+    while ((member = rlock__groups_hit(&process->registry, loss, member)) != NULL) {
         if (member->levels > 0) {
             rlock__group_member_lost(member->group, loss->reason, sim_process_clock(process));
         }

@@ -266,7 +266,7 @@ struct sim_process *sim_process_new(struct sim_groups *all, unsigned index)
 
     process->all = all;
     process->index = index;
-    process->home.random = (uint64_t)sim_random(home, INT64_MAX) | 1;
+    process->registry.random = (uint64_t)sim_random(home, INT64_MAX) | 1;
     process->dispatch.fire = sim_on_dispatch;
     all->processes[index] = process;
     ppm = sim_chance(home, 500) ? -ppm : ppm;
@@ -293,7 +293,7 @@ static void forget_groups(struct sim_process *process)
         }
         rlock__group_free(group);
     }
-    rlock__table_fini(&process->home.members);
+    rlock__table_fini(&process->registry.members);
     LL_FOREACH_SAFE(process->losses, loss, loss_after) {
         (void)rlock__loss_free(loss);
     }

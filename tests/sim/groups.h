@@ -18,7 +18,7 @@
 
 #include "lock/core.h"
 #include "multi/claim.h"
-#include "multi/home.h"
+#include "multi/groups.h"
 #include "world.h"
 
 #define SIM_SERVERS 5
@@ -110,7 +110,7 @@ struct sim_process {
     unsigned index;
     struct sim_client *clients[SIM_SERVERS];
     struct rlock__group_spec *locks[SIM_LOCKS];
-    struct rlock__home home; /* of all its clients */
+    struct rlock__groups registry; /* of all its clients */
     struct rlock__group *groups;
     struct rlock__loss *losses;   /* that wait for the dispatcher */
     struct rlock__timer dispatch; /* it looks at them */

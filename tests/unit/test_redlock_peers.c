@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A RedLock that a Redisson takes as well: which member is waited for. The test is the driver, and
  * says what came of the members' calls. */
-#include "multi/home.h"
+#include "multi/groups.h"
 #include "support/alone.h"
 #include "support/test.h"
 
@@ -14,7 +14,7 @@ struct scene {
     struct rlock__core cores[N];
     struct rlock__server servers[N];
     struct rlock__spec *specs[N]; /* in the order of their addresses */
-    struct rlock__home home;
+    struct rlock__groups groups;
     struct rlock__group_spec *spec;
     struct rlock__group *group;
     int64_t now;
@@ -37,7 +37,7 @@ static struct scene *scene_open(void)
     static struct scene scene;
     struct rlock__spec *given[N];
 
-    scene = (struct scene){.home.random = 1, .now = NOW};
+    scene = (struct scene){.groups.random = 1, .now = NOW};
     for (size_t i = 0; i < N; i++) {
         scene.cores[i] =
             (struct rlock__core){.opts.op_timeout_us = RLOCK__SECOND, .driver.unref = alone_unref};
@@ -48,7 +48,7 @@ static struct scene *scene_open(void)
     }
     scene.spec = rlock__group_spec_new(&rlock__redlock_ops, given, N);
     scene.group = rlock__group_new(scene.spec, (struct rlock__owner){.id = 1, .given = true},
-                                   finish, hear, &scene.home);
+                                   finish, hear, &scene.groups);
     return &scene;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "multi/home.h"
+#include "multi/groups.h"
 
 #include "base/of.h"
 
@@ -20,12 +20,12 @@ static struct rlock__member *member_of(struct rlock__table_node *node)
     return RLOCK__OF(struct rlock__member, node, node);
 }
 
-struct rlock__group *rlock__home_find(const struct rlock__home *home,
-                                      const struct rlock__group_spec *spec,
-                                      struct rlock__owner owner)
+struct rlock__group *rlock__groups_find(const struct rlock__groups *groups,
+                                        const struct rlock__group_spec *spec,
+                                        struct rlock__owner owner)
 {
     struct rlock__table_node *node =
-        rlock__table_first(&home->members, mix(spec->members[0]->hash, owner));
+        rlock__table_first(&groups->members, mix(spec->members[0]->hash, owner));
 
     for (; node != NULL; node = rlock__table_next(node)) {
         const struct rlock__member *member = member_of(node);
@@ -39,37 +39,39 @@ struct rlock__group *rlock__home_find(const struct rlock__home *home,
     return NULL;
 }
 
-void rlock__home_join(struct rlock__home *home, struct rlock__member *member)
+void rlock__groups_join(struct rlock__groups *groups, struct rlock__member *member)
 {
-    rlock__table_add(&home->members, &member->node, mix(member->spec->hash, member->group->owner));
+    rlock__table_add(&groups->members, &member->node,
+                     mix(member->spec->hash, member->group->owner));
 }
 
-void rlock__home_part(struct rlock__home *home, struct rlock__member *member)
+void rlock__groups_part(struct rlock__groups *groups, struct rlock__member *member)
 {
-    rlock__table_remove(&home->members, &member->node);
+    rlock__table_remove(&groups->members, &member->node);
 }
 
-static struct rlock__member *each(const struct rlock__home *home, const struct rlock__member *after)
+static struct rlock__member *each(const struct rlock__groups *groups,
+                                  const struct rlock__member *after)
 {
     struct rlock__table_node *node =
-        rlock__table_after(&home->members, after != NULL ? &after->node : NULL);
+        rlock__table_after(&groups->members, after != NULL ? &after->node : NULL);
 
     return node != NULL ? member_of(node) : NULL;
 }
 
-struct rlock__member *rlock__home_hit(const struct rlock__home *home,
-                                      const struct rlock__loss *loss,
-                                      const struct rlock__member *after)
+struct rlock__member *rlock__groups_hit(const struct rlock__groups *groups,
+                                        const struct rlock__loss *loss,
+                                        const struct rlock__member *after)
 {
     struct rlock__owner owner;
     struct rlock__table_node *node;
 
     if (loss == NULL) {
-        return each(home, after);
+        return each(groups, after);
     }
     owner = (struct rlock__owner){.id = loss->owner_id, .given = loss->given};
     node = after != NULL ? rlock__table_next(&after->node)
-                         : rlock__table_first(&home->members, mix(loss->spec->hash, owner));
+                         : rlock__table_first(&groups->members, mix(loss->spec->hash, owner));
     for (; node != NULL; node = rlock__table_next(node)) {
         struct rlock__member *member = member_of(node);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The homes of groups, and what the loss of a member's hold, or of a thread, means for them. */
+/* Where groups live, and what happens to them when a member's hold is lost, or a thread ends. */
 #include <utlist.h>
 
 #include "base/clock.h"
@@ -12,18 +12,18 @@ struct rlock_client *rlock__home_of(const struct rlock__group_spec *spec)
 
 void rlock__groups_lock(const struct rlock__group_spec *spec)
 {
-    rlock__home_mutex_lock(&rlock__home_of(spec)->home_mutex);
+    rlock__groups_mutex_lock(&rlock__home_of(spec)->groups_mutex);
 }
 
 void rlock__groups_unlock(const struct rlock__group_spec *spec)
 {
-    rlock__home_mutex_unlock(&rlock__home_of(spec)->home_mutex);
+    rlock__groups_mutex_unlock(&rlock__home_of(spec)->groups_mutex);
 }
 
 struct rlock__group *rlock__group_find(const struct rlock__group_spec *spec,
                                        struct rlock__owner owner)
 {
-    return rlock__home_find(&rlock__home_of(spec)->home, spec, owner);
+    return rlock__groups_find(&rlock__home_of(spec)->groups, spec, owner);
 }
 
 /* A reference keeps a group's memory, wherever it is. */
@@ -34,18 +34,18 @@ static void unref(struct rlock__group *group)
     }
 }
 
-/* Lets losses of the group's other members find it (rlock__home_join), or no more
- * (rlock__home_part). */
-RLOCK__EXCLUDES(home)
+/* Lets losses of the group's other members find it (rlock__groups_join), or no more
+ * (rlock__groups_part). */
+RLOCK__EXCLUDES(groups)
 static void at_other_homes(struct rlock__group *group,
-                           void (*act)(struct rlock__home *home, struct rlock__member *member))
+                           void (*act)(struct rlock__groups *groups, struct rlock__member *member))
 {
     for (size_t i = 1; i < group->spec->n; i++) {
         struct rlock_client *client = rlock__client_of(group->spec->members[i]->core);
 
-        rlock__home_mutex_lock(&client->home_mutex);
-        act(&client->home, &group->members[i]);
-        rlock__home_mutex_unlock(&client->home_mutex);
+        rlock__groups_mutex_lock(&client->groups_mutex);
+        act(&client->groups, &group->members[i]);
+        rlock__groups_mutex_unlock(&client->groups_mutex);
     }
 }
 
@@ -54,9 +54,9 @@ void rlock__group_move_in(struct rlock__group *group)
     atomic_init(&group->refs, 1);
     group->at_home = true;
     group->users = 1;
-    rlock__home_join(&rlock__home_of(group->spec)->home, group->members);
+    rlock__groups_join(&rlock__home_of(group->spec)->groups, group->members);
     rlock__groups_unlock(group->spec);
-    at_other_homes(group, rlock__home_join);
+    at_other_homes(group, rlock__groups_join);
     rlock__groups_lock(group->spec);
 }
 
@@ -86,11 +86,11 @@ void rlock__groups_unlock_and_drop(struct rlock__group *group)
     over = idle && rlock__group_is_over(group);
     if (over) {
         group->at_home = false;
-        rlock__home_part(&rlock__home_of(group->spec)->home, group->members);
+        rlock__groups_part(&rlock__home_of(group->spec)->groups, group->members);
     }
     rlock__groups_unlock(group->spec);
     if (over) {
-        at_other_homes(group, rlock__home_part);
+        at_other_homes(group, rlock__groups_part);
         unref(group);
     }
 }
@@ -145,13 +145,13 @@ static struct rlock__member *hits(struct rlock_client *client, const struct rloc
 {
     struct rlock__member *member = NULL, *first = NULL;
 
-    rlock__home_mutex_lock(&client->home_mutex);
-    while ((member = rlock__home_hit(&client->home, loss, member)) != NULL) {
+    rlock__groups_mutex_lock(&client->groups_mutex);
+    while ((member = rlock__groups_hit(&client->groups, loss, member)) != NULL) {
         (void)atomic_fetch_add(&member->group->refs, 1);
         member->next_hit = first;
         first = member;
     }
-    rlock__home_mutex_unlock(&client->home_mutex);
+    rlock__groups_mutex_unlock(&client->groups_mutex);
     return first;
 }
 
