@@ -12,7 +12,9 @@ struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
 {
     struct rlock__link *link = rlock__route(grant->hold->spec);
 
+    assert(grant->hold->grant == grant);
     if (link != grant->link) {
+        assert(!grant->is_numbered || grant->link->n_granted > 0);
         if (grant->is_waiting) {
             rlock__grant_wait(grant, false);
             rlock__timer_set(&link->server->core->crowd, &grant->timer, grant->valid_until);
@@ -34,14 +36,18 @@ void rlock__grant_verify(struct rlock__grant *grant, int64_t now)
     grant->verifies = true;
     grant->due = now;
     rlock__grant_plan(grant);
+    assert(grant->timer.at <= now || grant->batch_entry != NULL || grant->is_waiting ||
+           grant->releasing);
 }
 
 void rlock__grant_seen(struct rlock__grant *grant)
 {
+    assert(grant->is_numbered);
     grant->verifies = grant->failed_over = false;
     if (!grant->is_guarded) { /* that one is lost with its server's life, seen or not */
         grant->life = grant->link->server->life;
     }
+    assert(grant->is_guarded || !rlock__grant_moved(grant));
 }
 
 bool rlock__grant_moved(const struct rlock__grant *grant)
@@ -56,6 +62,9 @@ static struct rlock__timers *timers_of(const struct rlock__grant *grant)
 
 void rlock__grant_wait(struct rlock__grant *grant, bool waits)
 {
+    assert(!waits || grant->is_numbered); /* nothing brings back what was lost */
+    assert(!waits || !grant->releasing);
+    assert(!waits || grant->batch_entry == NULL);
     if (grant->is_waiting != waits) {
         rlock__server_touch(grant->link->server);
         rlock__timer_unset(timers_of(grant), &grant->timer);
@@ -80,6 +89,8 @@ void rlock__grant_plan(struct rlock__grant *grant)
     int64_t at = held ? grant->valid_until : RLOCK__NEVER;
 
     assert(hold->grant == grant);
+    assert(grant->is_numbered == held);
+    assert(!grant->releasing || hold->busy);
     if (!renewed) {
         rlock__grant_wait(grant, false);
     }
@@ -96,6 +107,9 @@ void rlock__grant_plan(struct rlock__grant *grant)
         }
         rlock__timer_set(timers_of(grant), &grant->timer, at);
     }
+    assert(!held || grant->timer.set);
+    assert(!held || grant->timer.at <= grant->free_by);
+    assert(!grant->is_waiting || grant->timer.at == grant->valid_until);
 }
 
 void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now)
@@ -104,6 +118,7 @@ void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t leas
     int64_t until = rlock__valid_until(core, t0, lease_us);
 
     assert(grant->hold->state == RLOCK__HOLD_HELD);
+    assert(grant->is_numbered && lease_us > 0);
     if (!RLOCK__ENSURE(core, t0 <= now && until < now + lease_us)) {
         return; /* the validity ends as it did */
     }
@@ -112,11 +127,14 @@ void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t leas
     rlock__grant_may_last(grant, rlock__free_by(now, lease_us));
     atomic_store(&grant->hold->claim->valid_until,
                  rlock__hold_left(grant->hold) != 0 ? grant->valid_until : 0);
+    assert(grant->valid_until <= grant->free_by); /* the server's lease is longer */
+    assert(grant->leased_at <= now);
 }
 
 void rlock__grant_extended(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now)
 {
     assert(grant->extends); /* the command asked for a lease */
+    assert(!grant->releasing);
     if (rlock__acks_needed(grant->link->server) == 0) {
         rlock__grant_set_valid(grant, t0, lease_us, now);
     } else {
@@ -128,13 +146,16 @@ void rlock__grant_may_last(struct rlock__grant *grant, int64_t free_by)
 {
     struct rlock__core *core = grant->hold->spec->core;
 
+    assert(grant->hold->state != RLOCK__HOLD_NONE);
     grant->free_by = rlock__max(grant->free_by, free_by);
     core->leased_until = rlock__max(core->leased_until, free_by);
+    assert(grant->free_by <= core->leased_until);
 }
 
 void rlock__grant_mind_renewal(struct rlock__grant *grant, int64_t now)
 {
     if (grant->batch_entry != NULL) {
+        assert(*grant->batch_entry == grant);
         rlock__grant_may_last(grant,
                               rlock__free_by(now, grant->hold->spec->core->opts.renewed_lease_us));
     }
@@ -146,6 +167,8 @@ void rlock__grant_mind_levels(struct rlock__grant *grant, int64_t now)
 
     DL_FOREACH2(grant != NULL ? grant->undone : NULL, level, undone_next)
     {
+        assert(level->grant == grant && level->number == grant->number);
+        assert(level->lease_us > 0);
         rlock__grant_may_last(grant, rlock__free_by(now, level->lease_us));
     }
 }
@@ -154,6 +177,8 @@ int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int
 {
     int64_t end = rlock__max(grant->held_until, grant->valid_until);
 
+    assert(grant->hold->state != RLOCK__HOLD_NONE);
+    assert(grant->held_until != 0); /* a time, or RLOCK__NEVER */
     return rlock__min(lease_us, rlock__max(end - at, RLOCK__MS));
 }
 
@@ -163,6 +188,7 @@ int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
         call->acquire.lease_us != 0 ? call->acquire.lease_us : call->core->opts.renewed_lease_us;
     int64_t most = call->spec->tuning->max_hold_us;
 
+    assert(call->kind == RLOCK__ACQUIRE);
     if (call->acquire.target > 1) {
         return rlock__grant_cut(call->hold->grant, lease, at);
     }
@@ -175,11 +201,15 @@ void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us)
     int64_t grid = rlock__max(grant->hold->spec->core->opts.renewed_lease_us / 60, RLOCK__MS);
     int64_t due = t0 + lease_us / 3;
 
+    assert(lease_us > 0);
     grant->due = rlock__max(due - due % grid, t0 + lease_us / 6);
+    assert(grant->due >= t0 && grant->due < t0 + lease_us);
 }
 
 void rlock__grant_doubt(struct rlock__grant *grant, struct rlock__call *call)
 {
+    assert(call == NULL || call->kind == RLOCK__RELEASE);
+    assert(call == NULL || call->hold == grant->hold);
     if (call != NULL && call->member) {
         (void)rlock__doubt_close(grant->doubt);
         grant->doubt = rlock__doubt_open(&call->doubt, grant->free_by);

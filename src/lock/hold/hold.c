@@ -29,6 +29,8 @@ void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state)
 
     assert(may);
     (void)may;
+    assert(state != RLOCK__HOLD_HELD || hold->turn != NULL); /* a call takes it in its turn */
+    assert(state == RLOCK__HOLD_LOST || hold->busy);         /* so does the call that ends it */
     hold->state = state;
 }
 
@@ -39,7 +41,13 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
     int64_t most = call->spec->tuning->max_hold_us;
 
     assert(call->hold == hold && grant != NULL && t0 <= now);
+    assert(hold->turn == call);
+    assert(lease_us > 0);
+    assert(hold->leaves.n == 0); /* no release has the turn */
+    assert(!grant->releasing && grant->release == NULL);
     if (hold->state == RLOCK__HOLD_NONE) {
+        assert(call->acquire.target == 1);
+        assert(grant->lost == NULL && grant->undone == NULL); /* of the hold before it */
         rlock__hold_state(hold, RLOCK__HOLD_HELD);
         grant->link = call->link;
         grant->life = call->link->server->life;
@@ -48,6 +56,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
         grant->granted_at = now;
         grant->held_until = most != 0 ? rlock__later(t0, most) : RLOCK__NEVER;
     }
+    assert(grant->number == call->number); /* each level of a hold has the hold's number */
     if (call->acquire.lost != NULL) {
         struct rlock__copies lost = rlock__copies_kept(grant->lost);
 
@@ -59,6 +68,8 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
     rlock__hold_add_level(hold, call, t0, lease_us);
     rlock__grant_set_valid(grant, t0, lease_us, now);
     rlock__grant_plan(grant);
+    assert(hold->count == call->acquire.target);
+    assert(now < grant->valid_until); /* what had ended already the caller gave back */
 }
 
 void rlock__hold_over(struct rlock__hold *hold)
@@ -72,6 +83,8 @@ void rlock__hold_over(struct rlock__hold *hold)
     if (hold->grant != NULL) {
         rlock__grant_clear(hold->grant);
     }
+    assert(atomic_load(&hold->claim->count) == 0);
+    assert(hold->grant == NULL || hold->grant->hold == hold); /* the row keeps it, as new */
 }
 
 /* The hold was unlocked, and a late copy of its acquire may take it again. What was in doubt about
@@ -82,6 +95,7 @@ static void give_back_late(struct rlock__hold *hold, struct rlock__copies lost, 
     struct rlock__orphan *orphan =
         rlock__orphan_new(hold, grant->number, 0, lost, now + grant->lease_us, NULL, now);
 
+    assert(grant->lease_us > 0); /* else the orphan would end at once */
     if (hold->turn != NULL) {
         rlock__orphan_doubt(orphan, hold->turn);
     } else if (orphan != NULL) {
@@ -96,6 +110,7 @@ void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *ans
     struct rlock__copies lost = rlock__copies_kept(grant->lost);
 
     assert(hold->state != RLOCK__HOLD_NONE);
+    assert(grant->release == NULL);     /* it was answered, or abandoned */
     if (rlock__copies_may_run(&lost)) { /* and would find the lock free */
         give_back_late(hold, lost, now);
     }
@@ -116,12 +131,14 @@ static void report(struct rlock__hold *hold, enum rlock_reason reason)
     struct rlock__loss *loss = hold->grant->loss;
     char name[96];
 
+    assert(hold->state == RLOCK__HOLD_LOST);
     if (rlock__hold_left(hold) == 0) {
         return;
     }
     rlock__note(core, RLOCK_LOG_WARNING, "lock %s: lost: %s (server %s)",
                 rlock__spec_text(hold->spec, name), rlock_reason_text(reason),
                 hold->grant->link->server->address);
+    assert(hold->members <= hold->count);
     if (loss != NULL) {
         *loss = (struct rlock__loss){.spec = rlock__spec_ref(hold->spec),
                                      .owner_id = hold->owner_id,
@@ -150,6 +167,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
         return;
     }
     assert(grant != NULL);
+    assert(grant->is_numbered && hold->claim != NULL);
     copies = rlock__copies_kept(grant->lost);
     may_run = rlock__copies_may_run(&copies);
     rlock__copies_add_sent(&copies, grant->link, grant->link->pipeline.gen);
@@ -166,6 +184,9 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
         rlock__orphan_of_lost(hold, copies, now);
     }
     rlock__grant_plan(grant);
+    assert(!grant->is_waiting);                   /* it is renewed no more */
+    assert(grant->timer.set == grant->releasing); /* only its last release goes on */
+    assert(hold->owed.n == 0);
     rlock__queue_released(hold->spec->core, hold->spec, 0, now);
 }
 
@@ -191,6 +212,7 @@ static void sweep(struct rlock__hold *hold, int64_t now)
     const struct rlock__grant *grant = hold->grant;
     bool closed = hold->spec->core->closed;
 
+    assert(hold->state != RLOCK__HOLD_NONE || hold->busy); /* else it was freed */
     if (closed && grant != NULL && !grant->releasing) {
         rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);
     }
@@ -213,6 +235,7 @@ size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now)
     while (core->rows.sweep != NULL && n < most) {
         struct rlock__hold *hold = core->rows.sweep;
 
+        assert(hold->spec->core == core);
         core->rows.sweep = hold->next;
         sweep(hold, now);
         n++;
@@ -226,6 +249,7 @@ void rlock__core_seal(struct rlock__core *core, const struct rlock__spec *spec,
     struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
 
     if (hold != NULL && hold->kept > 0) {
+        assert(hold->state != RLOCK__HOLD_NONE); /* that has no level to keep */
         hold->kept--;
         rlock__grant_plan(hold->grant);
     }
@@ -237,6 +261,7 @@ void rlock__core_end_renewal(struct rlock__core *core, const struct rlock__spec 
     struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
 
     if (hold != NULL && hold->renewals > 0) {
+        assert(hold->state != RLOCK__HOLD_NONE); /* that has no level to renew */
         hold->renewals--;
         rlock__grant_plan(hold->grant);
     }
@@ -248,6 +273,7 @@ void rlock__core_renew(struct rlock__core *core, const struct rlock__spec *spec,
     struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
 
     if (hold != NULL && hold->state == RLOCK__HOLD_HELD) {
+        assert(hold->grant->lease_us > 0);
         hold->renewals++;
         rlock__grant_due(hold->grant, hold->grant->leased_at, hold->grant->lease_us);
         rlock__grant_plan(hold->grant);

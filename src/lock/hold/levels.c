@@ -10,10 +10,12 @@
 
 void rlock__levels_add(struct rlock__levels *levels, const struct rlock__levels *more)
 {
+    assert(more->members <= more->n);
     levels->n += more->n;
     levels->members += more->members;
     levels->renewals += more->renewals;
     levels->kept += more->kept;
+    assert(levels->members <= levels->n);
 }
 
 /* All that unlocks give up: by a release that has the turn, or by one that had none. */
@@ -27,6 +29,8 @@ static struct rlock__levels given_up(const struct rlock__hold *hold)
 
 struct rlock__levels rlock__levels_of(const struct rlock__call *call)
 {
+    assert(call->kind == RLOCK__RELEASE);
+    assert(call->member || (!call->renewed && !call->kept));
     return (struct rlock__levels){
         .n = 1, .members = call->member, .renewals = call->renewed, .kept = call->kept};
 }
@@ -38,12 +42,15 @@ static bool is_renewed_for_the_rest(const struct rlock__hold *hold)
     int64_t own = (int64_t)hold->count - hold->members - (gone.n - gone.members);
     bool ends = gone.n + hold->lined >= hold->count && gone.n + hold->lined > 0;
 
+    assert(gone.n <= hold->count);
     return !ends && ((hold->renewed_from != 0 && hold->renewed_from <= own) ||
                      hold->renewals > gone.renewals || hold->kept > gone.kept);
 }
 
 bool rlock__hold_is_renewed(const struct rlock__hold *hold)
 {
+    assert(hold->state == RLOCK__HOLD_HELD);
+    assert(hold->members <= hold->count);
     if ((hold->leaves.n | hold->owed.n | hold->lined) != 0) {
         return is_renewed_for_the_rest(hold);
     }
@@ -58,12 +65,15 @@ static void add_own_level(struct rlock__hold *hold, const struct rlock__call *ca
     uint32_t owed = hold->owed.n - hold->owed.members;
     uint32_t level = call->acquire.target - hold->members - owed;
 
+    assert(!call->member);
+    assert(hold->owed.members <= hold->owed.n);
     if (hold->renewed_from >= level) {
         hold->renewed_from = 0;
     }
     if (call->acquire.lease_us == 0 && hold->renewed_from == 0) {
         hold->renewed_from = level;
     }
+    assert(hold->renewed_from <= level);
 }
 
 void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
@@ -72,6 +82,8 @@ void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *c
     bool renewed = rlock__hold_is_renewed(hold);
 
     assert(call->acquire.target == hold->count + 1);
+    assert(hold->state == RLOCK__HOLD_HELD);
+    assert(call->member || (!call->renewed && !call->kept));
     if (call->kept) {
         hold->kept_us = hold->kept > 0 ? rlock__max(hold->kept_us, lease_us) : lease_us;
         hold->kept++;
@@ -82,6 +94,8 @@ void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *c
         add_own_level(hold, call);
     }
     rlock__hold_set_count(hold, call->acquire.target);
+    assert(hold->members <= hold->count);
+    assert(!call->kept || rlock__hold_is_renewed(hold) || hold->lined > 0);
     if (!renewed && rlock__hold_is_renewed(hold)) {
         rlock__grant_due(hold->grant, t0, lease_us);
     }
@@ -97,6 +111,7 @@ static void drop(struct rlock__hold *hold, struct rlock__levels *levels)
     uint32_t count = less(hold->count, levels->n);
 
     assert(levels->members <= levels->n);
+    assert(levels->n <= hold->count);
     hold->members = less(hold->members, levels->members);
     hold->members = hold->members < count ? hold->members : count;
     hold->renewals = less(hold->renewals, levels->renewals);
@@ -106,15 +121,19 @@ static void drop(struct rlock__hold *hold, struct rlock__levels *levels)
     }
     *levels = (struct rlock__levels){0};
     rlock__hold_set_count(hold, count);
+    assert(hold->members <= hold->count);
+    assert(hold->renewed_from <= hold->count - hold->members);
 }
 
 void rlock__hold_drop_levels(struct rlock__hold *hold)
 {
+    assert(hold->state != RLOCK__HOLD_NONE);
     drop(hold, &hold->leaves);
 }
 
 void rlock__hold_drop_owed(struct rlock__hold *hold)
 {
+    assert(hold->state == RLOCK__HOLD_LOST); /* else a release would go on with them */
     drop(hold, &hold->owed);
 }
 
@@ -129,6 +148,7 @@ void rlock__hold_show(struct rlock__hold *hold)
 {
     uint32_t left = rlock__hold_left(hold);
 
+    assert(left == 0 || hold->state != RLOCK__HOLD_NONE);
     atomic_store_explicit(&hold->claim->count, left, memory_order_relaxed);
     if (left == 0) {
         atomic_store(&hold->claim->valid_until, 0);
@@ -137,6 +157,7 @@ void rlock__hold_show(struct rlock__hold *hold)
 
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count)
 {
+    assert(count <= hold->count + 1); /* each level takes a call */
     hold->count = count;
     rlock__hold_show(hold);
 }

@@ -27,6 +27,9 @@ static void orphan_free(struct rlock__orphan *orphan)
 {
     struct rlock__core *core = orphan->core;
 
+    assert(orphan->is_unsent + (orphan->request != NULL) + orphan->timer.set <= 1);
+    assert(orphan->request == NULL || orphan->link->releasing > 0);
+    assert(orphan->call == NULL || orphan->call->acquire.orphan == orphan);
     rlock__timer_unset(&core->crowd, &orphan->timer);
     if (orphan->request != NULL) {
         orphan->request->subject = NULL;
@@ -203,6 +206,9 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     struct rlock__orphan *orphan = request->subject;
     bool garbled = request->garbled;
 
+    assert(orphan == NULL || orphan->request == request);
+    assert(orphan == NULL || orphan->link->releasing > 0);
+    assert(orphan == NULL || (!orphan->is_unsent && !orphan->timer.set));
     if (orphan != NULL && hops(orphan, request, reply, now)) {
         return;
     }
@@ -230,6 +236,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 static void send(struct rlock__orphan *orphan, int64_t now)
 {
     assert(!orphan->is_unsent && orphan->request == NULL && !orphan->timer.set);
+    assert(orphan->link->pipeline.up);
     rlock__copies_fence(&orphan->copies);
     orphan->request = rlock__release_send(orphan->spec, orphan->link, orphan->number, orphan->count,
                                           0, on_answer, orphan, now);
@@ -264,6 +271,7 @@ static struct rlock__orphan *make(struct rlock__spec *spec, struct rlock__orphan
     struct rlock__orphan *orphan = spare != NULL ? spare : rlock__orphan_alloc(spec->core);
     char name[96];
 
+    assert(number != 0);
     if (orphan == NULL) { /* the lease ends by itself; a call that waits says "in doubt" */
         rlock__note(spec->core, RLOCK_LOG_ERROR, "lock %s: no memory to release it",
                     rlock__spec_text(spec, name));
@@ -286,6 +294,8 @@ struct rlock__orphan *rlock__orphan_new(struct rlock__hold *hold, uint64_t numbe
     struct rlock__orphan *orphan =
         make(hold->spec, rlock__orphan_take_spare(hold), number, copies, free_by);
 
+    assert(call == NULL || (call->hold == hold && call->acquire.orphan == NULL));
+    assert(call != NULL || count == 0); /* a call alone gives up a level */
     if (orphan == NULL) {
         return NULL;
     }
@@ -313,6 +323,7 @@ void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__copies copies
         make(hold->spec, NULL, hold->grant->number, copies, now + hold->grant->lease_us);
 
     assert(hold->state == RLOCK__HOLD_LOST);
+    assert(!hold->grant->is_numbered);
     if (orphan != NULL) {
         if (hold->turn != NULL && hold->turn->kind == RLOCK__RELEASE) {
             rlock__orphan_doubt(orphan, hold->turn);
@@ -358,6 +369,7 @@ void rlock__orphan_supersede(struct rlock__call *call)
         if (orphan->number != call->number) {
             continue;
         }
+        assert(orphan->call == NULL);  /* that call has left the hold */
         if (orphan->request != NULL) { /* behind a NOSCRIPT it would run after the attempt */
             orphan->request->resend = RLOCK__DROP;
         }
@@ -371,6 +383,7 @@ void rlock__orphan_supersede(struct rlock__call *call)
 void rlock__orphan_forget(struct rlock__call *call)
 {
     if (call->acquire.orphan != NULL) {
+        assert(call->acquire.orphan->call == call);
         call->acquire.orphan->call = NULL;
         call->acquire.orphan = NULL;
     }

@@ -2,6 +2,8 @@
 #ifndef RLOCK_LOCK_ORPHAN_H
 #define RLOCK_LOCK_ORPHAN_H
 
+#include <assert.h>
+
 #include "lock/core.h"
 
 /* A number that nobody here holds, and that is released until no copy of it can run. */
@@ -32,6 +34,7 @@ struct rlock__orphan {
  * for the orphan. */
 static inline void rlock__orphan_doubt(struct rlock__orphan *orphan, struct rlock__call *call)
 {
+    assert(orphan == NULL || orphan->doubt == NULL); /* else that one would never be closed */
     if (!call->member) {
         return;
     }

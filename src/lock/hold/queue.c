@@ -79,6 +79,7 @@ static void queue_settle(struct rlock__queue *queue)
 {
     struct rlock__core *core = queue->core;
 
+    assert((core->n_idle_queues == 0) == (core->idle_queues == NULL));
     if (queue->calls == NULL && queue->paused_until == 0 && remembered_until(queue) == 0) {
         rlock__timer_unset(&core->timers, &queue->paused);
         rlock__table_remove(&core->queues, &queue->node);
@@ -141,6 +142,7 @@ bool rlock__queue_join(struct rlock__call *call, int64_t now)
     struct rlock__queue *queue = queue_find(call->core, call->spec);
 
     assert(call->acquire.queue == NULL);
+    assert(call->hold->turn == call); /* its owner's calls wait in the hold's line */
     if (queue == NULL) {
         queue = queue_new(call->core, call->spec, now);
     }
@@ -190,6 +192,7 @@ bool rlock__queue_saw(struct rlock__call *call, const struct rlock__answer *answ
     queue->peers_until = now + PEERS_US;
     queue->peers_lease_us = rlock__max(queue->peers_lease_us, lease_us);
     queue->owed_us = rlock__min(queue->owed_us + now - peers_since(queue, lease_until), OWED_US);
+    assert(peers_since(queue, lease_until) <= now);
     queue->peers_at = now;
     queue->yields = 0;
     queue->peers_lease_until = is_new ? lease_until : queue->peers_lease_until;
@@ -263,6 +266,7 @@ static int64_t any_pause(struct rlock__core *core)
  */
 static int64_t yield(struct rlock__queue *queue, int64_t now)
 {
+    assert(queue->yields < YIELDS); /* the shift is that small */
     queue->owed_us -= now - rlock__max(queue->left_at, queue->peers_at);
     if (queue->owed_us > 0) {
         return 0;
@@ -338,6 +342,7 @@ bool rlock__queue_heard(struct rlock__call *call, int64_t now)
     if (queue == NULL) {
         return false;
     }
+    assert(queue->own_due >= 0 && queue->others >= 0);
     if (queue->own_due > 0) {
         queue->own_due--;
         return false;
@@ -349,6 +354,7 @@ bool rlock__queue_heard(struct rlock__call *call, int64_t now)
 
 static void queue_free(struct rlock__queue *queue)
 {
+    assert(queue->calls == NULL);
     rlock__timer_unset(&queue->core->timers, &queue->paused);
     (void)rlock__spec_unref(queue->spec);
     free(queue);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/hold/released.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
+#include "lock/hold/hold.h"
 #include "lock/hold/orphan.h"
 #include "lock/server/route.h"
 
@@ -18,6 +20,7 @@ struct rlock__released {
 /* How many entries were ever filled: what is behind them is not even cleared. */
 static size_t filled(const struct rlock__core *core)
 {
+    assert(core->recovery.n_released == 0 || core->recovery.released != NULL);
     return core->recovery.n_released < RLOCK__RELEASED_MAX ? core->recovery.n_released
                                                            : RLOCK__RELEASED_MAX;
 }
@@ -28,6 +31,7 @@ void rlock__released(const struct rlock__link *link, struct rlock__spec *spec, u
     struct rlock__core *core = spec->core;
     struct rlock__released *entry;
 
+    assert(link->server->core == core);
     if (core->recovery.released == NULL) {
         core->recovery.released = malloc(RLOCK__RELEASED_MAX * sizeof(*core->recovery.released));
         core->recovery.n_released = 0;
@@ -53,6 +57,7 @@ static bool is_unknown(const struct rlock__released *entry, int64_t now)
     const struct rlock__link *link = entry->link;
     bool changed = link != rlock__route(entry->spec) || entry->life != link->server->life;
 
+    assert(entry->at <= now);
     return changed &&
            (now < entry->until || entry->at >= link->pipeline.heard_at - RLOCK__RELEASED_US);
 }
@@ -65,6 +70,8 @@ void rlock__released_again(struct rlock__core *core, int64_t now)
         if (entry->spec != NULL && is_unknown(entry, now)) {
             struct rlock__copies copies = {.replaced = now < entry->until};
 
+            assert(entry->spec->core == core);
+            assert(rlock__hold_by_number(core, entry->number) == NULL); /* nobody holds it */
             rlock__orphan_of_released(entry->spec, entry->number, copies, now);
             entry->spec = rlock__spec_unref(entry->spec);
         }

@@ -261,6 +261,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     struct rlock__server *server = request->link->server;
     char text[160];
 
+    assert(request->cmd.parts == batch->n); /* see rlock__renew_some() */
     if (hops(request, reply, now)) {
         return;
     }
@@ -295,6 +296,7 @@ static void add(struct batch *batch, struct rlock__request *request, struct rloc
                                .lease_ms = rlock__ms_up(lease)};
 
     assert(grant->batch_entry == NULL && batch->n < RLOCK__BATCH && lease > 0);
+    assert(grant->is_numbered && !grant->releasing);
     batch->verifies |= grant->verifies;
     batch->lease_us[batch->n] = lease;
     batch->grants[batch->n] = grant;
@@ -386,6 +388,7 @@ bool rlock__renew_some(struct rlock__link *link, int64_t now)
     batch->spec = rlock__spec_ref(batch->grants[0]->hold->spec);
     request->resend = RLOCK__ONCE;
     request->acked = true;
+    assert(request->cmd.parts == batch->n); /* the answer has as many */
     if (!submit(batch, request, now)) {
         (void)rlock__request_free(request);
         drop_batch(batch, now);

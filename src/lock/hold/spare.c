@@ -5,6 +5,7 @@
  * a few are kept, and go from call to call; a hold has none. What a hold leaves when it is lost
  * takes memory then. Without any it ends with its lease.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -17,8 +18,10 @@ struct rlock__orphan *rlock__orphan_alloc(struct rlock__core *core)
     if (orphan == NULL) {
         return calloc(1, sizeof(*orphan));
     }
+    assert(core->recovery.n_spares > 0);
     LL_DELETE(core->recovery.spares, orphan);
     orphan->next = NULL;
+    assert(orphan->core == NULL); /* as new */
     core->recovery.n_spares--;
     return orphan;
 }
@@ -26,6 +29,8 @@ struct rlock__orphan *rlock__orphan_alloc(struct rlock__core *core)
 /* One that is as it was made. */
 static void keep(struct rlock__core *core, struct rlock__orphan *orphan)
 {
+    assert(orphan->core == NULL);
+    assert((core->recovery.n_spares == 0) == (core->recovery.spares == NULL));
     if (core->recovery.n_spares < RLOCK__IDLE) {
         LL_PREPEND(core->recovery.spares, orphan);
         core->recovery.n_spares++;
@@ -36,12 +41,15 @@ static void keep(struct rlock__core *core, struct rlock__orphan *orphan)
 
 void rlock__orphan_put_away(struct rlock__core *core, struct rlock__orphan *orphan)
 {
+    assert(!orphan->timer.set);
+    assert(orphan->doubt == NULL); /* else a group would be in doubt for ever */
     *orphan = (struct rlock__orphan){0};
     keep(core, orphan);
 }
 
 bool rlock__orphan_spare(struct rlock__call *call)
 {
+    assert(call->kind == RLOCK__ACQUIRE && call->hold->turn == call);
     call->acquire.spare =
         call->acquire.spare != NULL ? call->acquire.spare : rlock__orphan_alloc(call->core);
     return call->acquire.spare != NULL;
@@ -49,6 +57,7 @@ bool rlock__orphan_spare(struct rlock__call *call)
 
 void rlock__orphan_unspare(struct rlock__call *call)
 {
+    assert(call->kind == RLOCK__ACQUIRE);
     if (call->acquire.spare != NULL) {
         keep(call->core, call->acquire.spare);
     }
@@ -60,10 +69,12 @@ struct rlock__orphan *rlock__orphan_take_spare(const struct rlock__hold *hold)
     struct rlock__call *call = hold->turn;
     struct rlock__orphan *spare = NULL;
 
+    assert(call == NULL || call->hold == hold);
     if (call != NULL && call->kind == RLOCK__ACQUIRE) {
         spare = call->acquire.spare;
         call->acquire.spare = NULL;
     }
+    assert(spare == NULL || spare->core == NULL); /* as new */
     return spare;
 }
 

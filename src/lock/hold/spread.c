@@ -11,6 +11,9 @@
  * Few batches are in flight at a time, so that calls do not wait behind them.
  */
 #include "lock/hold/renew.h"
+
+#include <assert.h>
+
 #include "lock/server/route.h"
 
 #define SLOTS_AT_ONCE 100 /* batches in flight on a link of a cluster */
@@ -53,12 +56,16 @@ void rlock__renew_rest(struct rlock__link *link, size_t n, int64_t now)
     int64_t rest =
         rlock__min(period(link) * (int64_t)n / holds * 3 / 4, period(link) / LONGEST_REST);
 
+    assert(link->n_granted >= 0);
+    assert(n <= RLOCK__BATCH);
+    assert(link->renewing > 0); /* that batch */
     /* whoever comes late makes up for it, or on a busy machine all would become urgent */
     link->rests_until = rlock__max(link->rests_until, now - period(link) / LONGEST_LAG) + rest;
 }
 
 void rlock__renew_begin(struct rlock__link *link, int64_t now)
 {
+    assert(link->n_granted > 0); /* the one that is due */
     if (link->due.root == NULL) {
         link->rests_until = rlock__max(link->rests_until, now);
     }
@@ -83,6 +90,7 @@ void rlock__renew_plan(struct rlock__link *link)
     if (!rlock__renew_is_planned(link)) {
         rlock__timer_set(&link->server->core->renewals, &link->renewal, due_at(link));
     }
+    assert(rlock__renew_is_planned(link));
 }
 
 int64_t rlock__renew_next(const struct rlock__core *core)
@@ -97,6 +105,7 @@ size_t rlock__renewals_expire(struct rlock__core *core, size_t most, int64_t now
     while (n < most && rlock__renew_next(core) <= now) {
         struct rlock__link *link = RLOCK__OF(struct rlock__link, renewal, core->renewals.root);
 
+        assert(link->renewal.set && link->server->core == core);
         rlock__timer_unset(&core->renewals, &link->renewal); /* until the end of the event */
         rlock__server_touch(link->server);
         n += rlock__timers_fire(&link->due, now, most - n);
@@ -108,6 +117,7 @@ void rlock__renew_flush(struct rlock__link *link, int64_t now)
 {
     struct rlock__core *core = link->server->core;
 
+    assert(link->server->is_touched); /* so its timer is set anew behind this */
     for (int i = 0; i < RLOCK__BATCHES && next(link) <= now; i++) {
         if (!rlock__renew_some(link, now)) {
             break;

@@ -44,6 +44,7 @@ struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct
     unsigned hash = hash_of(spec, owner, side);
     struct rlock__table_node *node = rlock__table_first(table_of(core, hash), hash);
 
+    assert(spec->core == core);
     for (; node != NULL; node = rlock__table_next(node)) {
         struct rlock__hold *hold = RLOCK__OF(struct rlock__hold, by_key, node);
 
@@ -69,7 +70,9 @@ struct rlock__hold *rlock__hold_by_number(struct rlock__core *core, uint64_t num
     for (; node != NULL; node = rlock__table_next(node)) {
         struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, by_number, node);
 
+        assert(grant->is_numbered);
         if (grant->number == number) {
+            assert(grant->hold->grant == grant);
             return grant->hold;
         }
     }
@@ -88,9 +91,12 @@ struct rlock__hold *rlock__hold_by_lock(struct rlock__core *core, const struct r
                                          ? rlock__table_next(&before->grant->by_lock)
                                          : rlock__table_first(locks_of(core, spec), spec->hash);
 
+    assert(before == NULL || before->grant->is_numbered); /* else it is in no table */
+    assert(before == NULL || is_exclusive(before->spec));
     for (; node != NULL; node = rlock__table_next(node)) {
         struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, by_lock, node);
 
+        assert(grant->is_numbered && is_exclusive(grant->hold->spec));
         if (rlock__bytes_equal(grant->hold->spec->key, spec->key)) {
             return grant->hold;
         }
@@ -103,6 +109,10 @@ void rlock__grant_number(struct rlock__grant *grant, uint64_t number)
     const struct rlock__spec *spec = grant->hold->spec;
 
     assert(!grant->is_numbered && number != 0 && number <= spec->core->last_number);
+    assert(grant->hold->grant == grant);
+    assert(grant->hold->state == RLOCK__HOLD_HELD);
+    assert(rlock__hold_by_number(spec->core, number) == NULL); /* no number is used again */
+    assert(grant->link->n_granted >= 0);
     grant->number = number;
     grant->is_numbered = true;
     grant->link->n_granted++;
@@ -118,6 +128,8 @@ void rlock__grant_unnumber(struct rlock__grant *grant)
     const struct rlock__spec *spec = grant->hold->spec;
 
     if (grant->is_numbered) {
+        assert(grant->number != 0);
+        assert(grant->link->n_granted > 0);
         grant->is_numbered = false;
         grant->link->n_granted--;
         rlock__table_remove(numbers_of(spec->core, grant->number), &grant->by_number);
@@ -130,7 +142,9 @@ void rlock__grant_unnumber(struct rlock__grant *grant)
 void rlock__grant_clear(struct rlock__grant *grant)
 {
     rlock__grant_unset(grant);
+    assert(grant->release == NULL || grant->release->subject == NULL);
     if (grant->batch_entry != NULL) {
+        assert(*grant->batch_entry == grant);
         *grant->batch_entry = NULL;
     }
     rlock__grant_unnumber(grant);
@@ -148,6 +162,9 @@ void rlock__grant_clear(struct rlock__grant *grant)
 
 static void grant_free(struct rlock__grant *grant)
 {
+    assert(!grant->is_numbered);
+    assert(!grant->timer.set);
+    assert(grant->batch_entry == NULL);
     (void)rlock__loss_free(grant->loss);
     free(grant);
 }
@@ -155,6 +172,7 @@ static void grant_free(struct rlock__grant *grant)
 /* Keeps a grant that was cleared for the next hold, or frees it where enough are kept. */
 static void grant_put_away(struct rlock__core *core, struct rlock__grant *grant)
 {
+    assert((core->rows.n_idle_grants == 0) == (core->rows.idle_grants == NULL));
     if (core->rows.n_idle_grants < RLOCK__IDLE) {
         grant->hold = NULL;
         LL_PREPEND2(core->rows.idle_grants, grant, idle_next);
@@ -167,6 +185,7 @@ static void grant_put_away(struct rlock__core *core, struct rlock__grant *grant)
 /* The same of an empty row. */
 static void put_away(struct rlock__core *core, struct rlock__hold *hold)
 {
+    assert((core->rows.n_idle == 0) == (core->rows.idle == NULL));
     if (core->rows.n_idle < RLOCK__IDLE) {
         *hold = (struct rlock__hold){0};
         LL_PREPEND(core->rows.idle, hold);
@@ -180,6 +199,8 @@ void rlock__hold_free(struct rlock__hold *hold)
 {
     struct rlock__core *core = hold->spec->core;
 
+    assert(hold->turn == NULL);
+    assert(hold->line == NULL && hold->lined == 0);
     if (hold->grant != NULL) {
         rlock__grant_clear(hold->grant);
         grant_put_away(core, hold->grant);
@@ -211,7 +232,11 @@ static struct rlock__claim *claim_new(struct rlock__spec *spec)
 
 bool rlock__hold_claim(struct rlock__hold *hold, struct rlock__spec *spec)
 {
+    assert(hold->spec->core == spec->core);
+    assert(hold->spec->ops->side == spec->ops->side); /* the row is found by it */
+    assert(rlock__bytes_equal(hold->spec->key, spec->key));
     if (hold->spec->ops != spec->ops) { /* the row outlived that for the calls on it */
+        assert(hold->state == RLOCK__HOLD_NONE);
         hold->claim = rlock__claim_unref(hold->claim);
         (void)rlock__spec_unref(hold->spec);
         hold->spec = rlock__spec_ref(spec);
@@ -226,7 +251,9 @@ static struct rlock__grant *grant_new(struct rlock__hold *hold)
     struct rlock__core *core = hold->spec->core;
     struct rlock__grant *grant = core->rows.idle_grants;
 
+    assert(hold->grant == NULL);
     if (grant != NULL) {
+        assert(core->rows.n_idle_grants > 0);
         LL_DELETE2(core->rows.idle_grants, grant, idle_next);
         core->rows.n_idle_grants--;
     } else {
@@ -244,6 +271,8 @@ bool rlock__hold_prepare(struct rlock__call *call)
 {
     struct rlock__hold *hold = call->hold;
 
+    assert(call->kind == RLOCK__ACQUIRE && hold->turn == call);
+    assert(hold->grant == NULL || hold->grant->hold == hold);
     if (!rlock__hold_claim(hold, call->spec) || !rlock__orphan_spare(call)) {
         return false;
     }
@@ -262,6 +291,7 @@ static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec
     unsigned hash = hash_of(spec, owner, spec->ops->side);
 
     if (hold != NULL) {
+        assert(core->rows.n_idle > 0);
         LL_DELETE(core->rows.idle, hold);
         hold->next = NULL;
         core->rows.n_idle--;
@@ -316,6 +346,9 @@ void rlock__holds_fini(struct rlock__core *core)
     }
     rlock__holds_trim(core);
     for (size_t i = 0; i < RLOCK__TABLES; i++) {
+        assert(core->rows.tables[i].n == 0); /* each row left them */
+        assert(core->rows.numbers[i].n == 0);
+        assert(core->rows.locks[i].n == 0);
         rlock__table_fini(&core->rows.tables[i]);
         rlock__table_fini(&core->rows.numbers[i]);
         rlock__table_fini(&core->rows.locks[i]);
