@@ -85,3 +85,37 @@ TEST(a_renewed_level_above_a_renewed_one_stays_renewed)
     assert_true(rlock__hold_is_renewed(open_scene(&s, 0, 0)));
     close_scene(&s);
 }
+
+/* The program unlocks more often than it has locked, while a level of its own is under way: it gives
+ * up that level, and one that its group has. */
+TEST(levels_that_the_owner_does_not_have_are_given_up_without_harm)
+{
+    static struct alone_scene s;
+    struct rlock__call group[2], own, unlocks[2];
+    const struct rlock__hold *hold;
+
+    alone_open(&s, NOW);
+    for (size_t i = 0; i < 2; i++) {
+        group[i] = alone_call(&s, RLOCK__ACQUIRE);
+        group[i].acquire.lease_us = FIXED;
+        group[i].member = true;
+        rlock__core_begin(&s.core, &group[i], NOW);
+        reply(&s);
+    }
+    begin_taking(&s, &own, 0);
+    for (size_t i = 0; i < 2; i++) {
+        unlocks[i] = alone_call(&s, RLOCK__RELEASE);
+        rlock__core_begin(&s.core, &unlocks[i], NOW);
+        rlock__core_give_up(&s.core, &unlocks[i], RLOCK_EINDOUBT, NOW); /* its time is over */
+    }
+    reply(&s); /* three levels */
+    assert_int_equal(own.code, 0);
+    hold = rlock__hold_find(&s.core, s.spec, own.owner);
+    assert_int_equal(rlock__hold_left(hold), 1);
+    assert_int_equal(hold->renewed_from, 0);
+    assert_false(rlock__hold_is_renewed(hold));
+    (void)rlock__claim_unref(group[0].claim);
+    (void)rlock__claim_unref(group[1].claim);
+    (void)rlock__claim_unref(own.claim);
+    close_scene(&s);
+}

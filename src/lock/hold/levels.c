@@ -63,7 +63,8 @@ bool rlock__hold_is_renewed(const struct rlock__hold *hold)
 static void add_own_level(struct rlock__hold *hold, const struct rlock__call *call)
 {
     uint32_t owed = hold->owed.n - hold->owed.members;
-    uint32_t level = call->acquire.target - hold->members - owed;
+    uint32_t own = call->acquire.target - hold->members; /* with the new one */
+    uint32_t level = own > owed ? own - owed : 0;        /* 0: the owner has given it up already */
 
     assert(!call->member);
     assert(hold->owed.members <= hold->owed.n);
