@@ -12,6 +12,7 @@
 void rlock__ready(struct rlock__call *call, enum rlock__why why)
 {
     assert(call->step != RLOCK__COMPLETE && why != 0);
+    assert((why & (why - 1)) == 0); /* one reason */
     if (call->why == 0) {
         DL_APPEND2(call->core->ready, call, ready.prev, ready.next);
     }
@@ -70,6 +71,7 @@ __attribute__((format(printf, 2, 0))) static void say(struct rlock__call *call, 
 {
     struct rlock__texts *texts = rlock__texts(call);
 
+    assert(call->step != RLOCK__COMPLETE); /* its owner may read them */
     call->described = true;
     if (texts != NULL) {
         (void)vsnprintf(texts->detail, sizeof(texts->detail), format, args);
@@ -99,6 +101,10 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
     va_list args;
 
     assert(call->step != RLOCK__COMPLETE);
+    assert(call->request == NULL);
+    assert(call->channel == NULL);
+    assert(call->kind != RLOCK__ACQUIRE || call->acquire.queue == NULL);
+    assert(call->kind != RLOCK__ACQUIRE || call->acquire.orphan == NULL);
     if (code == 0 && call->kind == RLOCK__ACQUIRE &&
         !RLOCK__ENSURE(core, call->claim != NULL && call->count > 0)) {
         code = RLOCK_EINDOUBT;
@@ -135,6 +141,7 @@ const char *rlock__spec_text(const struct rlock__spec *spec, char out[static 96]
 
 int64_t rlock__random(struct rlock__core *core, int64_t n)
 {
+    assert(core->random != 0); /* it would stay 0 */
     return rlock__random_below(&core->random, n);
 }
 
@@ -151,6 +158,8 @@ struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t n
 {
     size_t len = strlen(core->opts.uuid);
 
+    assert(number != 0); /* no owner has it */
+    assert(len <= RLOCK__UUID_LEN);
     memcpy(out, core->opts.uuid, len);
     out[len++] = ':';
     len += rlock__digits(number, out + len);
@@ -162,6 +171,7 @@ int64_t rlock__free_by(int64_t now, int64_t lease_us)
 {
     int64_t rounded = 2 * RLOCK__MS; /* the lease that is sent, and the server's clock */
 
+    assert(lease_us >= 0);
     return now + lease_us + rlock__max(2 * RLOCK__MS, lease_us / 100) + rounded;
 }
 

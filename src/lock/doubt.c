@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/doubt.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* What stands for one where there is no memory: it is never closed. */
@@ -26,6 +27,7 @@ struct rlock__doubt *rlock__doubt_open(struct rlock__doubt **doubt, int64_t free
             atomic_store(&(*doubt)->free_by, free_by);
         }
     }
+    assert(rlock__doubt_is_open(*doubt));
     return *doubt;
 }
 
@@ -37,6 +39,7 @@ void rlock__doubt_keep_open(struct rlock__doubt **doubt)
 
 struct rlock__doubt *rlock__doubt_unref(struct rlock__doubt *doubt)
 {
+    assert(atomic_load(&doubt->refs) > 0);
     if (doubt != &unknown && atomic_fetch_sub(&doubt->refs, 1) == 1) {
         free(doubt);
     }

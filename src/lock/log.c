@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines for the log, and how many there may be in a second. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ void rlock__note(struct rlock__core *core, enum rlock_level level, const char *f
     struct rlock__note *note;
     va_list args;
 
+    assert(level >= RLOCK_LOG_ERROR && level <= RLOCK_LOG_DEBUG);
     if (level > core->opts.log_level) {
         return;
     }
@@ -54,6 +56,8 @@ bool rlock__log_may(struct rlock__core *core, enum rlock_level level, bool routi
 {
     struct rlock__log_quota *quota = &core->log_quotas[level];
 
+    assert(level >= RLOCK_LOG_ERROR && level <= RLOCK_LOG_DEBUG);
+    assert(quota->lines <= LINES);
     if (core->opts.logs_all) {
         return true;
     }
@@ -64,6 +68,7 @@ bool rlock__log_may(struct rlock__core *core, enum rlock_level level, bool routi
         rlock__log_left_out(core);
         rlock__timer_set(&core->timers, &core->log_second, now + RLOCK__SECOND);
     }
+    assert(core->log_second.set); /* what is left out is told of then */
     if (quota->lines >= (routine ? ROUTINE_LINES : LINES)) {
         quota->left_out++;
         return false;

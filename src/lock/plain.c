@@ -7,6 +7,7 @@
  */
 #include "lock/plain.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,6 +21,9 @@ void rlock__plain_channel(struct rlock__bytes key, struct rlock__buf *ret_channe
 void rlock__plain_acquire(const struct rlock__spec *spec, const struct rlock__args *args,
                           struct rlock__cmd *ret_cmd)
 {
+    assert(args->owner.len > 0);
+    assert(args->count > 0);
+    assert(args->lease_ms > 0); /* a lock without a lease would stay for ever */
     ret_cmd->script = &rlock__script_plain_acquire;
     rlock__cmd_key(ret_cmd, spec->key);
     rlock__cmd_arg(ret_cmd, args->owner);
@@ -30,6 +34,8 @@ void rlock__plain_acquire(const struct rlock__spec *spec, const struct rlock__ar
 void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__args *args,
                           struct rlock__cmd *ret_cmd)
 {
+    assert(args->owner.len > 0);
+    assert(args->count > 0 || args->lease_ms == 0); /* what ends gets no lease */
     ret_cmd->script = &rlock__script_plain_release;
     rlock__cmd_key(ret_cmd, spec->key);
     rlock__cmd_arg(ret_cmd, args->owner);
@@ -41,6 +47,8 @@ void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__ar
 void rlock__plain_renew(const struct rlock__spec *spec, const struct rlock__args *args,
                         struct rlock__cmd *batch)
 {
+    assert(batch->script == NULL || batch->script == &rlock__script_plain_renew);
+    assert(args->owner.len > 0);
     batch->script = &rlock__script_plain_renew;
     rlock__cmd_key(batch, spec->key);
     rlock__cmd_arg(batch, args->owner);

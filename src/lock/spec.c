@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a lock is, and what its owner may know without the mutex: both shared and counted. */
-#include "lock/core.h"
+#include <assert.h>
 #include <stdlib.h>
+
+#include "lock/core.h"
 
 struct rlock__spec *rlock__spec_ref(struct rlock__spec *spec)
 {
+    assert(atomic_load(&spec->refs) > 0); /* who takes one more has one */
     (void)atomic_fetch_add_explicit(&spec->refs, 1, memory_order_relaxed);
     return spec;
 }
 
 struct rlock__spec *rlock__spec_unref(struct rlock__spec *spec)
 {
+    assert(spec == NULL || atomic_load(&spec->refs) > 0);
     if (spec != NULL && atomic_fetch_sub_explicit(&spec->refs, 1, memory_order_acq_rel) == 1) {
         struct rlock__core *core = spec->core;
 
@@ -42,6 +46,7 @@ static struct rlock__spec *spec_alloc(size_t prefix_len, struct rlock__bytes key
     if (spec == NULL) {
         return NULL;
     }
+    assert(prefix_len <= key.len);
     spec->tuning = tuned ? memcpy(at, tuning, sizeof(*tuning)) : &defaults;
     spec->key = rlock__bytes(memcpy(at + more, key.at, key.len), key.len);
     spec->name = rlock__bytes(spec->key.at + prefix_len, key.len - prefix_len);
@@ -70,6 +75,8 @@ struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock
         spec->core = core;
         spec->hash = rlock__bytes_hash(spec->key) ^ (unsigned)core->opts.serial;
         spec->slot = core->driver.slot != NULL ? core->driver.slot(spec->key) : 0;
+        assert(rlock__bytes_equal(spec->name, name));
+        assert(spec->channel.len > 0); /* all of the locks without one would share it */
         atomic_init(&spec->refs, 1);
     }
     rlock__buf_fini(&key);
@@ -85,12 +92,14 @@ bool rlock__spec_equal(const struct rlock__spec *a, const struct rlock__spec *b)
 
 struct rlock__claim *rlock__claim_ref(struct rlock__claim *claim)
 {
+    assert(atomic_load(&claim->refs) > 0);
     (void)atomic_fetch_add_explicit(&claim->refs, 1, memory_order_relaxed);
     return claim;
 }
 
 struct rlock__claim *rlock__claim_unref(struct rlock__claim *claim)
 {
+    assert(claim == NULL || atomic_load(&claim->refs) > 0);
     if (claim != NULL && atomic_fetch_sub_explicit(&claim->refs, 1, memory_order_acq_rel) == 1) {
         (void)rlock__spec_unref(claim->spec);
         free(claim);

@@ -3,6 +3,8 @@
  * The spin lock: Redisson's RSpinLock. Waiters hear no channel; they look again after growing
  * pauses. Its release is announced all the same, for other kinds' waiters under the same name.
  */
+#include <assert.h>
+
 #include "base/random.h"
 #include "lock/plain.h"
 
@@ -16,6 +18,7 @@ static int64_t pause_before(const struct rlock__tuning *tuning, unsigned looks, 
     int64_t factor = tuning->spin_multiplier != 0 ? tuning->spin_multiplier : 2;
     int64_t pause = tuning->spin_initial_us != 0 ? tuning->spin_initial_us : RLOCK__MS;
 
+    assert(pause > 0 && most > 0 && factor > 0); /* else it would spin without a pause */
     for (unsigned i = 0; i < looks && pause < most && factor > 1; i++) {
         pause *= factor;
     }

@@ -49,6 +49,8 @@ static int passing_code(const struct rlock__call *call, int code)
 static void begin_anew(struct rlock__call *call, int code, int64_t at, int64_t now)
 {
     assert(call->step != RLOCK__GIVING_UP && call->acquire.orphan == NULL);
+    assert(call->request == NULL && call->acquire.look == NULL); /* nothing else is in flight */
+    assert(!rlock__ack_is_open(&call->acquire.ack));
     if (call->acquire.target > 1 || !rlock__acquire_may_try(call, now) ||
         call->acquire.batch != NULL) {
         rlock__acquire_undo(call, code, now);
@@ -86,6 +88,9 @@ void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0
     bool alone;
 
     assert(call->hold != NULL && call->hold->turn == call);
+    assert(call->step == RLOCK__ASKING);
+    assert(!rlock__ack_is_open(&call->acquire.ack));
+    assert(call->claim == NULL); /* it is granted once */
     if (!RLOCK__ENSURE(call->core, t0 <= now && call->number != 0)) {
         rlock__acquire_describe(call, RLOCK_EINDOUBT, now);
         rlock__acquire_undo(call, RLOCK_EINDOUBT, now);
@@ -126,6 +131,10 @@ void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0
     call->acquire.lease_granted_us = lease;
     call->count = call->acquire.target;
     call->claim = rlock__claim_ref(call->hold->claim);
+    assert(call->hold->state == RLOCK__HOLD_HELD);
+    assert(call->hold->grant->number == call->number); /* the number that was asked for */
+    assert(call->hold->count == call->acquire.target);
+    assert(call->acquire.valid_until > now);
     rlock__acquire_end(call, 0, now);
 }
 
@@ -136,6 +145,7 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
         class.way == RLOCK__RETRY || (class.way == RLOCK__WAIT && call->acquire.wait_us != 0);
     char name[96], why[RLOCK__REFUSAL_SIZE];
 
+    assert(class.code != 0); /* whatever is refused has a code */
     (void)rlock__refusal(call->spec, call->link->server, reply, NULL, why);
     rlock__say(call, "lock %s: %s", rlock__spec_text(call->spec, name), why);
     if (rlock__explains(call)) {
@@ -173,6 +183,9 @@ static void on_lost_outer(struct rlock__call *call, const struct rlock__answer *
 
 void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *request)
 {
+    /* a batch that takes its request back notes it once more for the call that did so */
+    assert(call->request == request || (call->request == NULL && call->acquire.batch != NULL));
+    assert(request->lost_gen <= request->gen);
     call->request = NULL;
     call->acquire.sent_at = request->t0;
     call->acquire.gen = request->gen;
@@ -189,11 +202,14 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
 {
     struct rlock__answer answer;
 
+    assert(call->request == NULL);
     if (call->step == RLOCK__GIVING_UP) {
         rlock__acquire_late_answer(call, reply, now);
         return;
     }
+    assert(call->step == RLOCK__ASKING);
     if (reply == NULL) { /* dropped: others of its batch gave up, and so will it */
+        assert(call->acquire.batch != NULL);
         return;
     }
     call->error = 0;
@@ -241,6 +257,7 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
 
 void rlock__acquire_garbled(struct rlock__call *call, int64_t now)
 {
+    assert(call->request == NULL);
     if (call->step != RLOCK__GIVING_UP) {
         rlock__acquire_describe(call, RLOCK_EINDOUBT, now);
         rlock__acquire_undo(call, RLOCK_EINDOUBT, now);
@@ -264,12 +281,16 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         (void)rlock__request_free(request);
         return;
     }
+    assert(call->acquire.batch == NULL); /* batch.c has an answer of its own */
+    assert(call->request == request);    /* rlock__acquire_asks() */
+    assert(call->step == RLOCK__ASKING || call->step == RLOCK__GIVING_UP);
     rlock__acquire_note(call, request);
     if (reply != NULL && (rlock__hop(request, reply, now) ||
                           (is_gone(call, reply) && rlock__hop_home(request, now)))) {
         call->request = request;
         call->link = request->link;
         call->acquire.gen = 0;
+        assert(call->step == RLOCK__ASKING); /* what a call gives up goes nowhere else */
         if (rlock__explains(call)) {
             rlock__explain(call, now, "was sent on to server %s", call->link->server->address);
         }
@@ -309,6 +330,7 @@ void rlock__acquire_follow(struct rlock__call *call)
         rlock__channel_leave(call);
         (void)rlock__channel_join(call);
     }
+    assert(call->channel == NULL || call->channel->server == rlock__route(call->spec)->server);
 }
 
 void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
@@ -323,6 +345,10 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
 
     assert(call->request == NULL && call->acquire.look == NULL && call->step != RLOCK__GIVING_UP);
     assert(call->number != 0 && call->acquire.target > 0);
+    assert(call->hold->turn == call);
+    assert(call->hold->grant != NULL && call->acquire.spare != NULL); /* rlock__hold_prepare() */
+    assert(call->hold->state == RLOCK__HOLD_LOST ||
+           call->acquire.target == call->hold->count + 1); /* one level more */
     call->link = link;
     rlock__acquire_follow(call);
     args.waits = call->channel != NULL;

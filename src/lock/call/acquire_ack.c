@@ -26,6 +26,7 @@ static void undo(struct rlock__call *call, int code, int64_t now)
         rlock__min(rlock__acquire_last(call), rlock__later(now, call->core->opts.op_timeout_us));
 
     rlock__acquire_undo(call, code, now);
+    assert(call->timer.set); /* its time is longer from here on, never shorter */
     if (call->step == RLOCK__GIVING_UP && until > call->timer.at) {
         rlock__timer_set(&call->core->timers, &call->timer, until);
     }
@@ -36,6 +37,8 @@ static void fail(struct rlock__call *call, int code, int64_t now)
 {
     bool alone = call->acquire.target == 1 && call->acquire.batch == NULL;
 
+    assert(call->step == RLOCK__ASKING);
+    assert(rlock__ack_is_open(&call->acquire.ack));
     rlock__ack_leave(&call->acquire.ack);
     if (call->acquire.wait_us != 0 && code == RLOCK_ENOTREPLICATED && alone) {
         rlock__acquire_begin_anew(call, code, now);
@@ -78,6 +81,9 @@ static void on_decided(struct rlock__ack *ack, const struct rlock__waited *waite
 {
     struct rlock__call *call = RLOCK__OF(struct rlock__call, acquire.ack, ack);
 
+    assert(call->step == RLOCK__ASKING);
+    assert(ack->ran && ack->request == NULL); /* only then WAIT tells of it */
+    assert(call->request == NULL && call->acquire.look == NULL);
     if (rlock__ack_is_enough(ack, waited)) {
         rlock__ack_leave(ack);
         rlock__acquire_granted(call, call->acquire.token, call->acquire.granted_t0, now);
@@ -103,6 +109,8 @@ static void on_extended(struct rlock__request *request, const struct rlock__repl
     bool asking = request->asking;
     int64_t status;
 
+    assert(call == NULL || call->acquire.ack.request == request); /* confirm() gave it that */
+    assert(call == NULL || call->step == RLOCK__ASKING);
     if (call != NULL && reply != NULL) {
         (void)rlock__hop_learn(request->link, reply);
     }
@@ -134,6 +142,7 @@ static void extend(struct rlock__call *call, struct rlock__request *request, int
                                .count = call->acquire.target,
                                .lease_ms = rlock__ms_up(rlock__max(end - now, RLOCK__MS))};
 
+    assert(call->number != 0 && call->acquire.target > 0);
     request->resend = RLOCK__ONCE;
     call->spec->ops->renew(call->spec, &args, &request->cmd);
     request->cmd.parts = 1;
@@ -144,6 +153,8 @@ static void confirm(struct rlock__call *call, int64_t now)
 {
     struct rlock__request *request = rlock__request_new(&call->core->requests, on_extended, call);
 
+    assert(call->step == RLOCK__ASKING);
+    assert(call->request == NULL && call->acquire.look == NULL);
     if (request == NULL) {
         rlock__acquire_describe(call, RLOCK_ENOMEM, now);
         rlock__acquire_undo(call, RLOCK_ENOMEM, now);
@@ -152,6 +163,8 @@ static void confirm(struct rlock__call *call, int64_t now)
     extend(call, request, now);
     call->acquire.confirmed = 0;
     rlock__ack_begin(&call->acquire.ack, call->link->server, call->spec, request, on_decided);
+    assert(call->acquire.ack.request == request); /* on_extended() */
+    assert(!call->acquire.ack.ran);               /* on_decided() */
     rlock__timer_set(&call->core->timers, &call->timer, rlock__acquire_until(call));
 }
 
@@ -160,6 +173,9 @@ void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, 
     struct rlock__server *server = call->link->server;
 
     assert(server != NULL);
+    assert(call->step == RLOCK__ASKING);
+    assert(call->request == NULL && call->acquire.look == NULL);
+    assert(!rlock__ack_is_open(&call->acquire.ack));
     rlock__listing_wrote(server, t0);
     if (rlock__acks_needed(server) == 0) {
         rlock__acquire_granted(call, token, t0, now);
@@ -195,11 +211,14 @@ static void on_looked(struct rlock__request *request, const struct rlock__reply 
     struct rlock__call *call = request->subject;
     struct rlock__server *named = reply != NULL ? rlock__hop_learn(request->link, reply) : NULL;
 
+    assert(call == NULL || call->acquire.look == request);
     (void)rlock__request_free(request);
     if (call == NULL) {
         return;
     }
     call->acquire.look = NULL;
+    assert(call->step == RLOCK__ASKING);
+    assert(call->acquire.asked); /* its grant came from behind ASKING */
     if (named == call->link->server) {
         rlock__acquire_taken(call, call->acquire.token, call->acquire.granted_t0, now);
         return;
@@ -213,6 +232,10 @@ void rlock__acquire_look(struct rlock__call *call, const struct rlock__answer *a
 {
     struct rlock__request *request = rlock__request_new(&call->core->requests, on_looked, call);
 
+    assert(answer->outcome == RLOCK__DONE);
+    assert(call->step == RLOCK__ASKING);
+    assert(call->acquire.asked);
+    assert(call->request == NULL && call->acquire.look == NULL);
     call->acquire.token = answer->token;
     call->acquire.granted_t0 = t0;
     call->acquire.look = request;

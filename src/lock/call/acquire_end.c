@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How an acquisition ends: granted, refused, given up; with an attempt's outcome open, in doubt. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "lock/call/acquire.h"
@@ -19,6 +20,7 @@ void rlock__acquire_account_busy(struct rlock__call *call)
     struct rlock__copies lost = rlock__copies_kept(call->acquire.lost);
     bool ran = lost.ran;
 
+    assert(call->request == NULL); /* its answer was read */
     rlock__copies_answered(&lost, call->link, call->acquire.gen);
     if (!call->acquire.asked || !ran) { /* what ran may be on the other side of the move */
         rlock__copies_refuted(&lost);
@@ -50,12 +52,19 @@ void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until)
     } else if (call->channel != NULL) {
         rlock__channel_leave(call);
     }
+    assert(call->acquire.queue == NULL && call->channel == NULL);
 }
 
 void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
 
+    assert(hold == NULL || hold->turn == call);
+    assert(call->acquire.orphan == NULL && call->acquire.look == NULL);
+    assert(!rlock__ack_is_open(&call->acquire.ack));
+    /* whoever is granted it has a claim, and nobody else */
+    assert((code == 0) == (call->claim != NULL));
+    assert(code != 0 || call->acquire.valid_until > now);
     if (rlock__explains(call)) {
         rlock__explain_end(call, code, now);
     }
@@ -133,6 +142,7 @@ void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
         int64_t left = rlock__free_by(now, rlock__acquire_lease(call, now)) - now;
         char lacking[120];
 
+        assert(rlock__ack_is_open(&call->acquire.ack)); /* it knows who lacks the grant */
         (void)rlock__ack_lacking(&call->acquire.ack, lacking, sizeof(lacking));
         rlock__say(call,
                    "lock %s: %u of %u %s of server %s confirmed it%s%s; it was given back; "
@@ -173,6 +183,12 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
 {
     uint32_t outer = call->acquire.target - 1;
 
+    assert(code != 0);
+    assert(call->claim == NULL);
+    assert(call->hold->turn == call);
+    assert(call->number != 0 && call->acquire.target > 0); /* something was asked for */
+    assert(call->acquire.orphan == NULL && call->acquire.look == NULL);
+    assert(!rlock__ack_is_open(&call->acquire.ack));
     if (rlock__explains(call)) {
         rlock__explain(call, now, "gives up, and takes back what it may have got");
     }
@@ -188,10 +204,15 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
     rlock__orphan_doubt(rlock__orphan_new(call->hold, call->number, outer,
                                           rlock__acquire_copies(call), free_by(call), call, now),
                         call);
+    assert(call->step == RLOCK__GIVING_UP);
+    assert(call->timer.set); /* no answer need come */
 }
 
 void rlock__acquire_refuse(struct rlock__call *call, int code, int64_t now)
 {
+    assert(code != 0);
+    assert(call->step != RLOCK__GIVING_UP);
+    assert(call->request == NULL && call->acquire.look == NULL);
     if (!rlock__copies_are_open(call->acquire.lost)) {
         rlock__acquire_end(call, code, now);
     } else {
@@ -212,6 +233,8 @@ void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__re
     bool error = reply != NULL && rlock__reply_is_error(reply);
     bool refused = error && !partial && !rlock__is_aborted(reply);
 
+    assert(call->step == RLOCK__GIVING_UP && call->code != 0);
+    assert(call->request == NULL);
     if (reply != NULL && !error && !partial) {
         struct rlock__answer answer = call->spec->ops->read_acquire(call->spec, reply);
 
@@ -230,6 +253,7 @@ void rlock__acquire_end_open(struct rlock__call *call, int64_t now)
 {
     bool canceled = call->code == RLOCK_ECANCELED && !call->member;
 
+    assert(call->step == RLOCK__GIVING_UP && call->code != 0);
     rlock__orphan_forget(call);
     rlock__acquire_describe(call, RLOCK_EINDOUBT, now);
     rlock__acquire_end(call, canceled ? RLOCK_ECANCELED : RLOCK_EINDOUBT, now);
@@ -237,6 +261,8 @@ void rlock__acquire_end_open(struct rlock__call *call, int64_t now)
 
 void rlock__acquire_late_refusal(struct rlock__call *call, int64_t now)
 {
+    assert(call->step == RLOCK__GIVING_UP);
+    assert(call->request == NULL);
     if (!rlock__copies_are_open(call->acquire.lost)) {
         if (call->acquire.orphan != NULL) { /* its release finds nothing */
             call->acquire.orphan->doubt = rlock__doubt_close(call->acquire.orphan->doubt);
@@ -251,6 +277,9 @@ static bool take_back(struct rlock__call *call)
 {
     struct rlock__request *request = call->request;
 
+    assert(request == NULL || call->step == RLOCK__ASKING);
+    assert(request == NULL ||
+           (call->acquire.look == NULL && !rlock__ack_is_open(&call->acquire.ack)));
     if (call->acquire.look != NULL ||
         rlock__ack_is_open(&call->acquire.ack)) { /* it is not seen to count */
         call->acquire.look = call->acquire.look != NULL ? rlock__abandon(call->acquire.look) : NULL;
@@ -288,6 +317,8 @@ void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)
 {
     enum rlock__step step = call->step;
 
+    assert(code != 0);
+    assert(step != RLOCK__COMPLETE);
     if (step == RLOCK__LINED_UP) {
         rlock__hold_unline(call, now);
     }
@@ -311,6 +342,7 @@ void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)
 
 void rlock__acquire_settled(struct rlock__call *call, int64_t now)
 {
+    assert(call->step == RLOCK__GIVING_UP && call->code != 0);
     rlock__acquire_end(call, call->code, now);
 }
 
@@ -319,6 +351,7 @@ void rlock__acquire_cancel(struct rlock__call *call, int64_t now)
     call->cancelled = true;
     if (call->step == RLOCK__GIVING_UP) {
         call->code = RLOCK_ECANCELED;
+        assert(call->timer.set); /* its time gets shorter */
         rlock__acquire_describe(call, RLOCK_ECANCELED, now);
         rlock__timer_set(&call->core->timers, &call->timer,
                          rlock__min(call->timer.at, now + RLOCK__GRACE_US));

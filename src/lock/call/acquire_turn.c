@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How an acquisition begins: its turn on the hold, and what stands against it there. */
 #include "lock/call/acquire.h"
+
+#include <assert.h>
+
 #include "lock/call/calls.h"
 #include "lock/call/explain.h"
 #include "lock/common.h"
@@ -18,6 +21,11 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
     int64_t wait = call->acquire.wait_us == 0 ? once : call->acquire.wait_us;
     struct rlock__hold *hold;
 
+    assert(call->step == RLOCK__NEW);
+    assert(call->hold == NULL);
+    assert(call->claim == NULL);
+    assert(call->acquire.attempts == 0);
+    assert(call->acquire.spare == NULL);
     if (call->cancelled) {
         rlock__acquire_describe(call, RLOCK_ECANCELED, now);
         rlock__acquire_end(call, RLOCK_ECANCELED, now);
@@ -27,6 +35,7 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
     call->acquire.begun_at = now;
     call->acquire.timeout_us = once;
     call->deadline = call->acquire.wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
+    assert(call->deadline > now); /* also with wait 0 there is time for an answer */
     if (hold == NULL) {
         rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
         return;
@@ -46,6 +55,7 @@ static void turn_nested(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
 
+    assert(hold->state != RLOCK__HOLD_NONE && hold->count > 0);
     if (hold->state == RLOCK__HOLD_HELD && now >= hold->grant->valid_until) {
         rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
     }
@@ -62,6 +72,8 @@ static void turn_nested(struct rlock__call *call, int64_t now)
         call->number = hold->grant->number;
         call->acquire.target = hold->count + 1;
         rlock__orphan_supersede(call);
+        assert(hold->state == RLOCK__HOLD_HELD);
+        assert(call->number != 0);
         rlock__acquire_attempt(call, now);
     }
 }
@@ -107,6 +119,8 @@ bool rlock__acquire_is_cut_off(struct rlock__call *call, int64_t now)
     if (!call->prompt || !rlock__link_is_down(link)) {
         return false;
     }
+    assert(call->step != RLOCK__GIVING_UP);
+    assert(call->request == NULL);
     call->link = link;
     rlock__acquire_describe(call, link->code, now);
     rlock__acquire_refuse(call, link->code, now);
@@ -118,6 +132,10 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
     struct rlock__core *core = call->core;
     int code = core->closed ? RLOCK_ECLOSED : conflict(call);
 
+    assert(call->step == RLOCK__NEW || call->step == RLOCK__LINED_UP);
+    assert(call->hold->turn == call && call->hold->busy);
+    assert(call->acquire.target == 0 && call->number == 0); /* it has asked for nothing yet */
+    assert(call->acquire.queue == NULL && call->channel == NULL);
     if (code != 0) {
         rlock__acquire_describe(call, code, now);
         rlock__acquire_end(call, code, now);

@@ -7,6 +7,7 @@
  * its way still counts. So a short wait is never less patient than wait 0, and a slow link makes no
  * call end in doubt.
  */
+#include <assert.h>
 #include <stdio.h>
 
 #include "lock/call/acquire.h"
@@ -39,6 +40,7 @@ static int64_t wait_until(const struct rlock__call *call)
 
 int64_t rlock__acquire_last(const struct rlock__call *call)
 {
+    assert(call->acquire.timeout_us > 0); /* the beginning of the call put its default there */
     return call->acquire.wait_us == 0 ? call->deadline
                                       : rlock__later(call->deadline, call->acquire.timeout_us);
 }
@@ -49,6 +51,7 @@ int64_t rlock__acquire_until(const struct rlock__call *call)
         call->acquire.look != NULL ? call->acquire.look : call->request;
     int64_t until = wait_until(call), last = rlock__acquire_last(call), most;
 
+    assert(call->acquire.look == NULL || call->request == NULL);
     if (call->step == RLOCK__ASKING && rlock__ack_is_open(&call->acquire.ack)) {
         return last;
     }
@@ -68,6 +71,11 @@ void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64
 {
     int64_t until;
 
+    assert(step == RLOCK__QUEUED || step == RLOCK__SLEEPING || step == RLOCK__SUBSCRIBING ||
+           step == RLOCK__PAUSING);
+    assert(call->request == NULL && call->acquire.look == NULL);
+    assert(!rlock__ack_is_open(&call->acquire.ack));
+    assert(call->hold->turn == call);
     rlock__call_step(call, step);
     until = rlock__acquire_until(call);
     if (call->acquire.batch != NULL) { /* only the sender has a time */
@@ -76,6 +84,9 @@ void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64
         at = call->acquire.batch->sender == call ? at : RLOCK__NEVER;
     }
     rlock__timer_set(&call->core->timers, &call->timer, rlock__min(at, until));
+    /* whoever sleeps has a time, or is led by the sender of its batch */
+    assert(call->timer.set || step == RLOCK__QUEUED ||
+           (call->acquire.batch != NULL && call->acquire.batch->sender != call));
 }
 
 static int64_t poll_pause(struct rlock__core *core)
@@ -111,9 +122,11 @@ static bool await(struct rlock__call *call, int64_t now)
     struct rlock__grant *grant = rlock__pass_awaited(call, now);
     struct rlock__texts *texts;
 
+    assert(call->request == NULL);
     if (grant == NULL) {
         return false;
     }
+    assert(grant->hold != call->hold); /* it does not wait for its own */
     rlock__acquire_follow(call);
     if (call->spec->ops->pause == NULL && call->channel == NULL && !rlock__channel_join(call)) {
         return false;
@@ -140,6 +153,8 @@ void rlock__acquire_go(struct rlock__call *call, int64_t now)
         call->deadline - rlock__max(rest / 2, 2 * rlock__route(call->spec)->pipeline.rtt);
     int64_t until = rlock__min(rlock__queue_paused_until(call), most);
 
+    assert(call->step != RLOCK__GIVING_UP);
+    assert(call->hold->turn == call);
     if (await(call, now)) {
         return;
     }
@@ -186,6 +201,8 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
 {
     bool joined;
 
+    assert(answer->outcome == RLOCK__BUSY);
+    assert(call->step == RLOCK__ASKING && call->request == NULL);
     rlock__acquire_follow(call);
     joined = call->channel != NULL;
     rlock__acquire_hold_up(call, answer);
@@ -214,6 +231,8 @@ void rlock__acquire_head(struct rlock__call *call, int64_t now)
 {
     int64_t granted_until = call->acquire.granted_until;
 
+    assert(call->step != RLOCK__GIVING_UP); /* it has left the queue */
+    assert(rlock__queue_is_head(call));
     if (call->step == RLOCK__ASKING) { /* its wait is over, and it asked without being the head */
         return;
     }
@@ -239,6 +258,7 @@ static bool is_asleep(const struct rlock__call *call)
 
 void rlock__acquire_wake(struct rlock__call *call, int64_t now)
 {
+    assert(call->step != RLOCK__LINED_UP); /* it stands in no queue, and hears no channel */
     if (rlock__explains(call) && (is_asleep(call) || call->step == RLOCK__ASKING)) {
         rlock__explain_wake(call, now);
     }
@@ -253,6 +273,7 @@ void rlock__acquire_wake(struct rlock__call *call, int64_t now)
 void rlock__acquire_deaf(struct rlock__call *call, int64_t now)
 {
     if (call->step == RLOCK__SLEEPING) {
+        assert(call->timer.set); /* it looks again sooner, never later */
         rlock__acquire_sleep(call, RLOCK__SUBSCRIBING,
                              rlock__min(call->timer.at, now + poll_pause(call->core)));
     }
@@ -301,6 +322,8 @@ static void on_end(struct rlock__call *call, int64_t now)
     struct rlock__batch *batch = call->acquire.batch;
     int code = timeout_code(call);
 
+    assert(call->step != RLOCK__GIVING_UP);
+    assert(code != 0);
     /* the holder that those before it wait for may be gone */
     if (is_behind(call) && batch == NULL && may_answer(call, now)) {
         rlock__acquire_attempt(call, now);
@@ -316,6 +339,7 @@ void rlock__acquire_timer(struct rlock__call *call, int64_t now)
 {
     int64_t until = rlock__acquire_until(call);
 
+    assert(call->step == RLOCK__LINED_UP || call->hold->turn == call);
     if (call->step == RLOCK__GIVING_UP) { /* the grace is over */
         rlock__acquire_end_open(call, now);
     } else if (now >= until) {

@@ -11,6 +11,8 @@
  * at a time that its user gave: its sender ends as busy. So does a batch that was refused a few
  * times because its slot is being moved, where each alone may be taken.
  */
+#include <assert.h>
+
 #include <lua_scripts.h>
 
 #include "lock/call/acquire.h"
@@ -51,6 +53,7 @@ static bool is_nested(const struct rlock__batch *batch)
 /* The call waits for its sender: it has no time of its own. */
 static void stand_aside(struct rlock__call *call)
 {
+    assert(call->request == NULL && call->acquire.look == NULL);
     rlock__call_step(call, RLOCK__QUEUED);
     rlock__timer_unset(&call->core->timers, &call->timer);
 }
@@ -60,6 +63,8 @@ static void lead(struct rlock__call *call)
     struct rlock__batch *batch = call->acquire.batch;
     struct rlock__call *before = batch->sender;
 
+    assert(call->step != RLOCK__GIVING_UP);
+    assert(call->hold->turn == call);
     batch->sender = call;
     if (before != NULL && before != call) {
         rlock__acquire_withdraw(before, 0);
@@ -83,6 +88,7 @@ static size_t reason(const struct rlock__reply *reply, size_t n)
 /* What the reply says of the i-th call, as its own script would have said it. */
 static struct rlock__reply part(const struct rlock__reply *reply, size_t i, size_t n)
 {
+    assert(i < n);
     if (reason(reply, n) == i) {
         return (struct rlock__reply){.v = reply->v + 1, .n = reply->n - 1, .is_array = true};
     }
@@ -97,6 +103,8 @@ static void hear(struct rlock__call *call, const struct rlock__reply *reply, siz
     struct rlock__value value = {.type = RLOCK__REPLY_ERROR, .str = text.at, .len = text.len};
     struct rlock__reply its = {.v = &value, .n = 1};
 
+    assert(call->acquire.batch->calls[i] == call);
+    assert(call->request == NULL);
     call->acquire.batch->partial = rlock__reply_int(reply, 0, 0) == -1;
     if (rlock__reply_is_error(reply)) {
         rlock__acquire_heard(call, reply, t0, now);
@@ -112,6 +120,7 @@ static void hear(struct rlock__call *call, const struct rlock__reply *reply, siz
  * down with an earlier link. */
 static void hear_nothing(struct rlock__call *call, int64_t now)
 {
+    assert(call->request == NULL);
     if (call->step == RLOCK__GIVING_UP) {
         rlock__acquire_late_refusal(call, now);
     } else {
@@ -136,6 +145,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     bool garbled = request->garbled;
     bool scattered = reply != NULL && rlock__reply_is_error(reply) && rlock__is_scattered(reply);
 
+    assert(batch == NULL || batch->request == request); /* attempt() put it there */
     if (batch != NULL) {
         rlock__batch_note(batch, request);
     }
@@ -166,6 +176,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 
 void rlock__batch_note(struct rlock__batch *batch, const struct rlock__request *request)
 {
+    assert(batch->request == request);
     batch->request = NULL;
     for (size_t i = 0; i < batch->n; i++) {
         if (batch->calls[i] != NULL) {
@@ -207,6 +218,9 @@ static void attempt(struct rlock__batch *batch, struct rlock__call *sender, int6
     struct rlock__request *request =
         rlock__request_new(&link->server->core->requests, on_answer, batch);
 
+    assert(batch->request == NULL);
+    assert(batch->sender == sender);
+    assert(batch->ready == batch->n && is_whole(batch)); /* each has its turn */
     if (request == NULL) {
         rlock__acquire_starve(sender, now);
         return;
@@ -216,11 +230,13 @@ static void attempt(struct rlock__batch *batch, struct rlock__call *sender, int6
         struct rlock__call *call = batch->calls[i];
         struct rlock__cmd cmd = {0};
 
+        assert((call->spec->ops->caps & RLOCK__CAP_TOGETHER) != 0);
         stand_aside(call);
         rlock__acquire_asks(call, link, request, &cmd, now);
         add(&request->cmd, &cmd);
         rlock__cmd_fini(&cmd);
     }
+    assert(request->cmd.parts == batch->n); /* the answer speaks of each */
     if (!rlock__submit(request, sender->spec, link, now)) {
         unask(batch);
         (void)rlock__request_free(request);
@@ -233,6 +249,7 @@ static void attempt(struct rlock__batch *batch, struct rlock__call *sender, int6
 /* Where others wait here for one of the locks already, or would pause, the batch does so first. */
 static bool stands_in_line(struct rlock__batch *batch, int64_t now)
 {
+    assert(batch->sender == NULL); /* it has asked for nothing yet */
     for (size_t i = 0; i < batch->n; i++) {
         struct rlock__call *call = batch->calls[i];
 
@@ -254,7 +271,10 @@ void rlock__batch_ask(struct rlock__call *call, int64_t now)
 {
     struct rlock__batch *batch = call->acquire.batch;
 
+    assert(batch->sender == NULL || batch->sender == call);
+    assert(call->hold->turn == call);
     if (batch->sender == NULL) { /* it has its turn */
+        assert(batch->ready < batch->n);
         stand_aside(call);
         if (++batch->ready < batch->n || !is_whole(batch) ||
             (!is_nested(batch) && stands_in_line(batch, now))) {
@@ -271,6 +291,8 @@ void rlock__batch_ask(struct rlock__call *call, int64_t now)
 
 void rlock__batch_tire(struct rlock__call *call, int64_t now)
 {
+    assert(call->acquire.batch->sender == call); /* others have no time of their own */
+    assert(call->acquire.batch->request == NULL);
     rlock__acquire_describe(call, RLOCK_EBUSY, now);
     rlock__acquire_refuse(call, RLOCK_EBUSY, now);
 }
@@ -281,6 +303,9 @@ void rlock__batch_busy(struct rlock__call *call, const struct rlock__answer *ans
     unsigned caps = call->spec->ops->caps;
     bool queues = call->acquire.wait_us != 0 && (caps & RLOCK__CAP_WAIT_QUEUE) != 0;
 
+    assert(answer->outcome == RLOCK__BUSY);
+    assert(batch->request == NULL);
+    assert(call->step == RLOCK__ASKING && call->request == NULL);
     rlock__acquire_hold_up(call, answer);
     batch->rounds += !(batch->rechecks && batch->sender == call);
     batch->rechecks = false;
@@ -300,6 +325,7 @@ void rlock__batch_busy(struct rlock__call *call, const struct rlock__answer *ans
 
 void rlock__batch_give_up(struct rlock__batch *batch, int code, int64_t now)
 {
+    assert(code != 0);
     for (size_t i = 0; i < batch->n; i++) {
         if (batch->calls[i] != NULL) {
             rlock__acquire_give_up(batch->calls[i], code, now);
@@ -312,6 +338,7 @@ void rlock__batch_leave(struct rlock__call *call)
     struct rlock__batch *batch = call->acquire.batch;
     bool empty = true;
 
+    assert(call->request == NULL);
     for (size_t i = 0; i < batch->n; i++) {
         batch->calls[i] = batch->calls[i] == call ? NULL : batch->calls[i];
         empty = empty && batch->calls[i] == NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plain command of the front: asked within the deadline, again after errors that pass. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "lock/call/calls.h"
@@ -16,6 +17,7 @@ static void on_none(struct rlock__call *call, bool garbled)
     const char *why =
         garbled ? "its answer makes no sense" : "the connection broke before its answer";
 
+    assert(call->request == NULL);
     call->code = call->command.once ? RLOCK_EINDOUBT : RLOCK_ECONN;
     rlock__say(call, "server %s: %s", call->link->server->address, why);
 }
@@ -26,6 +28,8 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     struct rlock__class class;
     char why[RLOCK__REFUSAL_SIZE];
 
+    assert(call == NULL || call->request == request); /* ask() sent it */
+    assert(call == NULL || call->step == RLOCK__ASKING);
     if (rlock__hop(request, reply, now)) {
         call->link = request->link;
         return;
@@ -54,8 +58,11 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         rlock__timer_set(
             &call->core->timers, &call->timer,
             rlock__min(call->deadline, now + rlock__backoff(call->core, call->failures++)));
+        assert(call->request == request && !request->sent); /* it goes out once more */
+        assert(call->timer.set);
         return;
     }
+    assert(class.code != 0);
     call->request = NULL;
     (void)rlock__request_free(request);
     rlock__call_complete(call, class.code, NULL);
@@ -63,6 +70,10 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 
 static void ask(struct rlock__call *call, int64_t now)
 {
+    assert(now < call->deadline);
+    assert(call->request->subject == call);
+    assert(!call->request->sent);
+    assert(call->request->resend == (call->command.once ? RLOCK__ONCE : RLOCK__RESEND));
     call->link = rlock__route(call->spec);
     if (!rlock__submit(call->request, call->spec, call->link, now)) {
         call->request = rlock__request_free(call->request);
@@ -77,6 +88,8 @@ void rlock__command_begin(struct rlock__call *call, int64_t now)
 {
     struct rlock__request *request = rlock__request_new(&call->core->requests, on_answer, call);
 
+    assert(call->step == RLOCK__NEW);
+    assert(call->request == NULL);
     call->deadline = now + call->core->opts.op_timeout_us;
     rlock__pass_forbid(call->core, call->spec);
     if (request == NULL) {
@@ -97,6 +110,8 @@ void rlock__command_give_up(struct rlock__call *call, int code, int64_t now)
     struct rlock__request *request = call->request;
     bool ran = request->copies > 0 && call->step == RLOCK__ASKING;
 
+    assert(code != 0);
+    assert(call->step == RLOCK__ASKING || (call->step == RLOCK__SLEEPING && !request->sent));
     (void)now;
     call->request = NULL;
     request->subject = NULL;
@@ -127,6 +142,7 @@ void rlock__command_timer(struct rlock__call *call, int64_t now)
         rlock__command_give_up(call, RLOCK_ETIMEDOUT, now);
         return;
     }
+    assert(call->step == RLOCK__SLEEPING); /* what was asked has time until the deadline */
     call->error = 0;
     ask(call, now);
 }

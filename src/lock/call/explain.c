@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/call/explain.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -33,6 +34,8 @@ __attribute__((format(printf, 4, 0))) static void explain(const struct rlock__ca
     struct rlock__core *core = call->core;
     char name[96], text[RLOCK__DETAIL_SIZE];
 
+    assert(rlock__explains(call));
+    assert(call->kind == RLOCK__ACQUIRE);
     if (rlock__log_may(core, RLOCK_LOG_DEBUG, routine, now)) {
         (void)vsnprintf(text, sizeof(text), format, args);
         rlock__note(core, RLOCK_LOG_DEBUG, "lock %s: call %llu %s",
@@ -64,6 +67,8 @@ void rlock__explain_attempt(const struct rlock__call *call, int64_t now)
 {
     const char *address = call->link->server->address;
 
+    assert(call->step == RLOCK__ASKING);
+    assert(call->acquire.attempts > 0);
     if (call->link->pipeline.up) {
         explain_routine(call, now, "asks server %s", address);
     } else {
@@ -76,6 +81,7 @@ void rlock__explain_busy(const struct rlock__call *call, const struct rlock__ans
 {
     char holder[RLOCK__HOLDER_SIZE], lease[48] = "";
 
+    assert(answer->outcome == RLOCK__BUSY);
     if (answer->ttl_ms >= 0) {
         (void)snprintf(lease, sizeof(lease), " for at most %lld ms", (long long)answer->ttl_ms);
     }
@@ -92,6 +98,8 @@ void rlock__explain_wake(const struct rlock__call *call, int64_t now)
     bool subscribed =
         call->step == RLOCK__SUBSCRIBING || (call->step == RLOCK__ASKING && call->acquire.deaf);
 
+    assert(call->step == RLOCK__ASKING || call->step == RLOCK__SUBSCRIBING ||
+           call->step == RLOCK__SLEEPING || call->step == RLOCK__PAUSING);
     if (subscribed && rlock__channel_is_live(call)) {
         rlock__explain(call, now, "subscribed to its channel");
     } else if (call->step != RLOCK__ASKING) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kinds of calls, and what is alike for all of them. */
+#include <assert.h>
 #include <utlist.h>
 
 #include "lock/call/calls.h"
@@ -20,16 +21,25 @@ static void on_call_timer(struct rlock__timer *timer, int64_t now)
 {
     struct rlock__call *call = RLOCK__OF(struct rlock__call, timer, timer);
 
+    assert(call->step != RLOCK__NEW && call->step != RLOCK__COMPLETE);
     kinds[call->kind].timer(call, now);
 }
 
 void rlock__call_give_up(struct rlock__call *call, int code, int64_t now)
 {
+    assert(code != 0);
+    assert(call->step != RLOCK__COMPLETE);
     kinds[call->kind].give_up(call, code, now);
+    assert(call->step == RLOCK__COMPLETE || call->step == RLOCK__GIVING_UP);
+    assert(code != RLOCK_ECLOSED || call->step == RLOCK__COMPLETE); /* a close waits for none */
 }
 
 void rlock__call_begin(struct rlock__call *call, int64_t now)
 {
+    assert(call->step == RLOCK__NEW);
+    assert(call->hold == NULL && call->request == NULL); /* all but its inputs is zero */
+    assert(!call->timer.set);
+    assert(call->why == 0);
     call->timer.fire = on_call_timer;
     kinds[call->kind].begin(call, now);
 }
@@ -38,6 +48,7 @@ void rlock__calls_fail_waiting(struct rlock__link *link, int64_t now)
 {
     struct rlock__call *call, *after;
 
+    assert(!link->pipeline.up);
     DL_FOREACH_SAFE2(link->server->core->calls, call, after, all_next)
     {
         bool looks = call->kind == RLOCK__ACQUIRE && call->acquire.look != NULL;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/call/late.h"
 
-#include "lock/core.h"
+#include <assert.h>
 #include <utlist.h>
+
+#include "lock/core.h"
 
 /* What a call has in flight, or waiting for a link; NULL: nothing. */
 static const struct rlock__request *request_of(const struct rlock__call *call)
 {
     const struct rlock__hold *hold = call->hold;
 
+    assert(call->kind != RLOCK__COMMAND); /* no group runs one */
     if (call->kind == RLOCK__ACQUIRE) {
         return call->request;
     }
@@ -29,6 +32,7 @@ static unsigned late_calls(const struct rlock__link *link)
         if (call->awaited == NULL || atomic_load(call->awaited) || ++n > RLOCK__LATE_MAX) {
             return RLOCK__LATE_MAX + 1;
         }
+        assert(call->member); /* others are awaited */
         request = request_of(call);
         on_link += request != NULL && request->sent && request->link == link;
     }

@@ -21,6 +21,8 @@ bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call)
         rlock__hold_plan(hold);
         return false;
     }
+    assert(hold->turn == NULL && hold->line == NULL && hold->lined == 0);
+    assert(hold->leaves.n == 0 && hold->owed.n == 0);
     hold->busy = true;
     hold->turn = call;
     return true;
@@ -31,6 +33,7 @@ static void take_out(struct rlock__call *call)
     struct rlock__hold *hold = call->hold;
 
     assert(call->step == RLOCK__LINED_UP && hold->line != NULL);
+    assert(call->kind != RLOCK__RELEASE || hold->lined > 0);
     DL_DELETE(hold->line, call);
     hold->lined -= call->kind == RLOCK__RELEASE;
 }
@@ -44,6 +47,7 @@ void rlock__hold_turn(struct rlock__call *call)
 
 void rlock__hold_first(struct rlock__call *call)
 {
+    assert(call->step == RLOCK__LINED_UP && call->hold->turn != call);
     DL_DELETE(call->hold->line, call);
     DL_PREPEND(call->hold->line, call);
 }
@@ -53,6 +57,8 @@ void rlock__hold_unline(struct rlock__call *call, int64_t now)
     struct rlock__hold *hold = call->hold;
     bool next = (call->why & RLOCK__TURN) != 0;
 
+    assert(hold->turn != call);
+    assert(!next || (hold->busy && hold->turn == NULL)); /* it was called up */
     rlock__unready(call, RLOCK__TURN);
     take_out(call);
     call->hold = NULL;
@@ -70,6 +76,7 @@ static bool releases_owed(struct rlock__hold *hold, int64_t now)
         return false;
     }
     assert(hold->grant != NULL);
+    assert(hold->turn == NULL && hold->leaves.n == 0);
     if (now >= hold->grant->valid_until) {
         rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
     }
@@ -83,6 +90,7 @@ static bool releases_owed(struct rlock__hold *hold, int64_t now)
 void rlock__hold_leave(struct rlock__hold *hold, int64_t now)
 {
     assert(hold->busy);
+    assert(hold->grant == NULL || hold->grant->release == NULL); /* nothing is under way */
     hold->turn = NULL;
     hold->leaves = (struct rlock__levels){0};
     if (hold->grant != NULL) {
@@ -103,6 +111,8 @@ void rlock__hold_leave(struct rlock__hold *hold, int64_t now)
         rlock__ready(hold->line, RLOCK__TURN);
         return;
     }
+    assert(hold->lined == 0);
+    assert(hold->owed.n == 0 || hold->spec->core->closed); /* all of it is released */
     hold->busy = false;
     if (hold->spec->core->closed) {
         rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/call/pass.h"
 
+#include <assert.h>
+
 #include "lock/hold/hold.h"
 #include "lock/hold/queue.h"
 #include "lock/server/channel.h"
@@ -106,6 +108,9 @@ static void exchange(struct rlock__hold *from, struct rlock__hold *to)
 {
     struct rlock__grant *grant = from->grant;
 
+    assert(from != to);
+    assert(grant->hold == from);
+    assert(to->grant == NULL || !to->grant->is_numbered); /* nothing was granted there */
     from->grant = to->grant;
     if (from->grant != NULL) {
         from->grant->hold = from;
@@ -120,6 +125,10 @@ static void take(struct rlock__call *call, int64_t now)
     struct rlock__grant *grant = hold->grant;
     int64_t most = call->spec->tuning->max_hold_us;
 
+    assert(grant->is_numbered); /* the server has it, under that number */
+    assert(hold->state == RLOCK__HOLD_NONE && hold->count == 0);
+    assert(call->claim == NULL);
+    assert(call->request == NULL); /* it might take the lock a second time */
     rlock__hold_state(hold, RLOCK__HOLD_HELD);
     hold->renewed_from = 1;
     rlock__hold_set_count(hold, 1);
@@ -132,18 +141,24 @@ static void take(struct rlock__call *call, int64_t now)
     call->acquire.lease_granted_us = grant->lease_us;
     call->count = 1;
     call->claim = rlock__claim_ref(hold->claim);
+    assert(call->acquire.valid_until > now);
+    assert(grant->passes <= MOST_PASSES);
 }
 
 struct rlock__call *rlock__pass(struct rlock__hold *hold, int64_t now)
 {
     struct rlock__call *call = may_go(hold, now) ? rlock__queue_heir(hold, now) : NULL;
 
+    assert(hold->turn != NULL && hold->turn->kind == RLOCK__RELEASE);
+    assert(hold->grant == NULL || hold->grant->release == NULL);
     if (call == NULL || !may_take(call, hold->spec, now) || is_awaited_by_group(hold->spec) ||
         !rlock__hold_claim(call->hold, call->spec)) {
         return NULL;
     }
+    assert(call->hold->turn == call && call->step != RLOCK__LINED_UP);
     exchange(hold, call->hold);
     rlock__hold_over(hold);
     take(call, now);
+    assert(hold->state == RLOCK__HOLD_NONE && call->hold->state == RLOCK__HOLD_HELD);
     return call;
 }

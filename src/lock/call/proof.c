@@ -41,10 +41,13 @@ static bool end(struct rlock__hold *hold, const struct rlock__call *call, int64_
 {
     bool is_over = is_certain(call, hold);
 
+    assert(hold->state == RLOCK__HOLD_HELD);
+    assert(hold != call->hold); /* no answer to a call proves anything against its own hold */
     if (is_over) { /* the answer is newer than the grant, and comes from the server that has it */
         assert(call->acquire.sent_at > hold->grant->granted_at);
         assert(call->link->server == hold->grant->link->server);
         rlock__hold_gone(hold, true, now);
+        assert(hold->state == RLOCK__HOLD_LOST);
     } else if (!hold->grant->verifies) {
         rlock__grant_verify(hold->grant, now);
     }
@@ -56,6 +59,7 @@ bool rlock__proof_granted(const struct rlock__call *call, int64_t now)
     struct rlock__hold *hold = rlock__hold_by_lock(call->core, call->spec, NULL), *after;
     bool alone = true;
 
+    assert(call->step == RLOCK__ASKING && call->request == NULL);
     for (; hold != NULL; hold = after) {
         after = rlock__hold_by_lock(call->core, call->spec, hold);
         if (is_rival(hold, call)) {
@@ -79,6 +83,7 @@ void rlock__proof_refused(const struct rlock__call *call, struct rlock__bytes ho
 {
     struct rlock__hold *hold = rlock__hold_by_lock(call->core, call->spec, NULL), *after;
 
+    assert(call->request == NULL); /* its answer was read */
     for (; hold != NULL && holder.len != 0 && !call->acquire.asked; hold = after) {
         after = rlock__hold_by_lock(call->core, call->spec, hold);
         if (is_rival(hold, call) && is_newer(call, hold) && !is_named(hold, holder)) {

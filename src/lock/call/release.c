@@ -25,6 +25,7 @@ void rlock__release_describe(struct rlock__call *call, int code, const char *mor
 {
     char name[96];
 
+    assert(code != 0);
     rlock__say(call, "lock %s: %s%s (server %s)", rlock__spec_text(call->spec, name),
                rlock_strerror(code), more, call->link->server->address);
 }
@@ -39,6 +40,7 @@ void rlock__release_end(struct rlock__hold *hold, int code, int64_t now)
 {
     struct rlock__call *call = hold->turn;
 
+    assert(call == NULL || (call->kind == RLOCK__RELEASE && call->hold == hold));
     if (call != NULL) {
         call->count = rlock__hold_left(hold);
         if (code != 0 && !call->described) {
@@ -55,6 +57,8 @@ static void end_lost(struct rlock__hold *hold, int64_t now)
     char more[64];
 
     assert(hold->state == RLOCK__HOLD_LOST);
+    assert(hold->grant->release == NULL);
+    assert(hold->leaves.n > 0);
     (void)snprintf(more, sizeof(more), ": %s", rlock_reason_text(hold->reason));
     if (hold->turn != NULL) {
         rlock__release_describe(hold->turn, RLOCK_ELOST, more);
@@ -72,6 +76,7 @@ static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer
 {
     struct rlock__grant *grant = hold->grant;
 
+    assert(answer->outcome == RLOCK__GONE);
     if (grant->resent && !grant->failed_over && is_last(hold) && now < grant->valid_until) {
         rlock__hold_ended(hold, NULL, now);
         rlock__release_end(hold, 0, now);
@@ -89,6 +94,9 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
     struct rlock__grant *grant = hold->grant;
     char name[96];
 
+    assert(answer->outcome == RLOCK__DONE);
+    /* no level came or went since send() */
+    assert(hold->state == RLOCK__HOLD_LOST || grant->releasing == is_last(hold));
     if (answer->announcement_refused) {
         rlock__note(core, RLOCK_LOG_WARNING,
                     "lock %s: released, but its waiters were not told: %s (server %s)",
@@ -123,6 +131,10 @@ static void leave(struct rlock__hold *hold, int code, const char *why, int64_t d
     struct rlock__call *call = hold->turn;
     char more[64];
 
+    assert(code != 0);
+    assert(due >= now);
+    assert(call == NULL || call->kind == RLOCK__RELEASE);
+    assert(grant->releasing || grant->release != NULL); /* else nothing ends the turn */
     rlock__grant_mind_renewal(grant, now);
     rlock__grant_mind_levels(grant, now);
     (void)snprintf(more, sizeof(more), "%s; it is free in %lld ms", why,
@@ -132,6 +144,7 @@ static void leave(struct rlock__hold *hold, int code, const char *why, int64_t d
     hold->turn = NULL;
     rlock__hold_show(hold);
     rlock__grant_plan(grant);
+    assert(!grant->releasing || grant->timer.set); /* no answer need come */
     if (call != NULL) {
         if (code == RLOCK_EINDOUBT || !call->described) {
             rlock__release_describe(call, code, more);
@@ -147,6 +160,8 @@ void rlock__release_leave(struct rlock__hold *hold, int code, int64_t due, int64
 
 void rlock__release_drop_levels(struct rlock__hold *hold, int code, int64_t now)
 {
+    assert(code != 0);
+    assert(hold->grant->release == NULL && !hold->grant->releasing);
     hold->grant->uneven = true;
     rlock__hold_drop_levels(hold);
     rlock__grant_plan(hold->grant);
@@ -161,6 +176,7 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
     struct rlock__call *call = hold->turn;
     char name[96], why[RLOCK__REFUSAL_SIZE];
 
+    assert(class.code != 0);
     grant->resent |= rlock__is_aborted(reply);
     if (call != NULL) {
         rlock__say(call, "lock %s: %s", rlock__spec_text(hold->spec, name),
@@ -204,6 +220,8 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     struct rlock__answer answer = {.outcome = RLOCK__DONE};
     int64_t t0 = rlock__hop_t0(request);
 
+    assert(hold == NULL || hold->grant->release == request); /* send() put it there */
+    assert(hold == NULL || (hold->busy && hold->leaves.n > 0));
     if (hold != NULL && good) {
         answer = hold->spec->ops->read_release(reply);
     }
@@ -216,6 +234,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         hold->grant->resent |= request->copies > 1;
     }
     (void)rlock__request_free(request);
+    assert(hold == NULL || reply != NULL || lost); /* else it is sent again */
     if (hold == NULL || (reply == NULL && !lost)) {
         return;
     }
@@ -238,6 +257,7 @@ static void begin_last(struct rlock__hold *hold, int64_t now)
     struct rlock__grant *grant = hold->grant;
 
     assert(hold->state != RLOCK__HOLD_NONE);
+    assert(hold->busy && is_last(hold));
     grant->releasing = true;
     atomic_store(&hold->claim->valid_until, 0);
     rlock__grant_mind_renewal(grant, now);
@@ -254,6 +274,9 @@ static bool send(struct rlock__hold *hold, int64_t now)
         renewed ? rlock__grant_cut(grant, hold->spec->core->opts.renewed_lease_us, now) : 0;
 
     assert(grant->release == NULL && hold->leaves.n > 0);
+    assert(hold->busy && hold->state != RLOCK__HOLD_NONE);
+    assert(grant->number != 0);
+    assert(!grant->releasing || target == 0); /* the last one stays the last one */
     grant->release = rlock__release_send(hold->spec, rlock__grant_route(grant), grant->number,
                                          target, lease, on_answer, hold, now);
     grant->extends = renewed;
@@ -299,6 +322,8 @@ void rlock__release_ask(struct rlock__call *call, int64_t now)
     struct rlock__hold *hold = call->hold;
 
     assert(hold->turn == call);
+    assert(call->kind == RLOCK__RELEASE);
+    assert(hold->leaves.n > 0);
     if (hold->grant->release == NULL && end_if_lost(hold, now)) {
         return;
     }
@@ -306,6 +331,7 @@ void rlock__release_ask(struct rlock__call *call, int64_t now)
         starve(hold, now);
         return;
     }
+    assert(hold->grant->release->subject == hold); /* its answer finds the hold, not the call */
     rlock__call_step(call, RLOCK__ASKING);
     rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
 }
@@ -326,6 +352,7 @@ static void again(struct rlock__hold *hold, int64_t now)
 void rlock__release_owed(struct rlock__hold *hold, int64_t now)
 {
     assert(hold->turn == NULL && hold->owed.n > 0 && hold->grant->release == NULL);
+    assert(hold->state == RLOCK__HOLD_HELD && hold->leaves.n == 0);
     hold->leaves = hold->owed;
     hold->owed = (struct rlock__levels){0};
     hold->grant->resent = false;
@@ -350,6 +377,7 @@ static void expired(struct rlock__hold *hold, int64_t now)
 void rlock__release_due(struct rlock__hold *hold, int64_t now)
 {
     assert(hold->grant->releasing);
+    assert(hold->busy && hold->leaves.n > 0);
     if (now < hold->grant->free_by) {
         again(hold, now);
     } else {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The turn of an unlock on its hold: how it begins, waits for its turn, and gives up. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "lock/call/acquire.h"
@@ -15,6 +16,7 @@ static void take_over(struct rlock__call *call)
 {
     struct rlock__hold *hold = call->hold;
 
+    assert(call->step == RLOCK__LINED_UP && hold->turn != call);
     if (rlock__hold_left(hold) == 0 && hold->owed.n > hold->owed.members && !call->member) {
         hold->owed.n--;
         rlock__hold_first(call);
@@ -25,6 +27,8 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = rlock__hold_find(call->core, call->spec, call->owner);
 
+    assert(call->step == RLOCK__NEW);
+    assert(call->hold == NULL);
     call->deadline = now + call->core->opts.op_timeout_us;
     if (hold == NULL || hold->spec->ops != call->spec->ops) {
         rlock__release_describe(call, RLOCK_ENOTOWNER, "");
@@ -32,6 +36,7 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
         return;
     }
     if (hold->turn == NULL && hold->grant->releasing) { /* it goes on without a caller: joined */
+        assert(hold->busy && hold->leaves.n > 0);
         call->hold = hold;
         hold->turn = call;
         rlock__release_ask(call, now);
@@ -59,6 +64,11 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
     struct rlock__hold *hold = call->hold;
     struct rlock__grant *grant = hold->grant;
 
+    assert(call->kind == RLOCK__RELEASE);
+    assert(hold->turn == call);
+    assert(call->step == RLOCK__NEW || call->step == RLOCK__LINED_UP);
+    assert(hold->leaves.n == 0);
+    assert(grant == NULL || grant->release == NULL);
     if (hold->state == RLOCK__HOLD_HELD && now >= grant->valid_until) {
         rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
     }
@@ -105,6 +115,7 @@ static int owe(struct rlock__call *call, int64_t now)
     struct rlock__levels levels = rlock__levels_of(call);
     char more[80];
 
+    assert(call->step == RLOCK__LINED_UP && hold->turn != call);
     if (hold->count <= hold->leaves.n && hold->state != RLOCK__HOLD_HELD) {
         rlock__release_describe(call, RLOCK_ENOTOWNER, "");
         return RLOCK_ENOTOWNER;
@@ -117,6 +128,8 @@ static int owe(struct rlock__call *call, int64_t now)
         rlock__release_describe(call, RLOCK_ELOST, "");
         return RLOCK_ELOST;
     }
+    assert(hold->state == RLOCK__HOLD_HELD);
+    assert(hold->leaves.n + hold->owed.n <= hold->count);
     rlock__hold_show(hold);
     if (call->member) {
         (void)rlock__doubt_close(hold->grant->owed_doubt);
@@ -133,6 +146,7 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
     struct rlock__hold *hold = call->hold;
     const struct rlock__grant *grant = hold->grant;
 
+    assert(code != 0);
     if (call->step == RLOCK__LINED_UP) {
         if (code == RLOCK_EINDOUBT) {
             code = owe(call, now);
@@ -143,6 +157,9 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
         rlock__call_complete(call, code, NULL);
         return;
     }
+    assert(hold->turn == call);
+    assert(call->step == RLOCK__ASKING || call->step == RLOCK__SLEEPING);
+    assert(call->step != RLOCK__ASKING || grant->release != NULL);
     if (grant->release == NULL && call->error != 0 && code == RLOCK_EINDOUBT &&
         !(grant->releasing && grant->resent)) { /* between two tries: the server did nothing */
         code = call->error;
@@ -156,6 +173,7 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
     } else {
         rlock__release_leave(hold, code, now, now);
     }
+    assert(call->step == RLOCK__COMPLETE);
 }
 
 void rlock__release_timer(struct rlock__call *call, int64_t now)
@@ -163,6 +181,7 @@ void rlock__release_timer(struct rlock__call *call, int64_t now)
     if (now >= call->deadline) {
         rlock__release_give_up(call, RLOCK_EINDOUBT, now);
     } else {
+        assert(call->step == RLOCK__SLEEPING); /* between two tries */
         rlock__release_ask(call, now);
     }
 }
