@@ -86,8 +86,8 @@ TEST(a_renewed_level_above_a_renewed_one_stays_renewed)
     close_scene(&s);
 }
 
-/* The program unlocks more often than it has locked, while a level of its own is under way: it gives
- * up that level, and one that its group has. */
+/* The program unlocks more often than it has locked, while a level of its own is under way: it
+ * gives up that level, and one that its group has. */
 TEST(levels_that_the_owner_does_not_have_are_given_up_without_harm)
 {
     static struct alone_scene s;
