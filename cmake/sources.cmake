@@ -68,6 +68,8 @@ set(RLOCK_SOURCES
     src/lock/call/acquire.c
     src/lock/call/acquire_ack.c
     src/lock/call/acquire_end.c
+    src/lock/call/acquire_grant.c
+    src/lock/call/acquire_state.c
     src/lock/call/acquire_turn.c
     src/lock/call/acquire_wait.c
     src/lock/call/batch.c

@@ -92,6 +92,7 @@ enum rlock__why {
     RLOCK__HEAD = 1 << 3,    /* it is the head of its lock's wait queue now */
     RLOCK__DEAF = 1 << 4,    /* its channel is not heard any more */
     RLOCK__WOKEN = 1 << 5,   /* its channel is live, or a message came; or a release of ours */
+    RLOCK__AGAIN = 1 << 6,   /* its grant was over when it was read: it tries again at once */
 };
 
 /* Where a call stands. */

@@ -7,6 +7,45 @@
 #include "lock/hold/queue.h"
 #include "lock/server/channel.h"
 
+/* ---- acquire_state.c ---- */
+
+/*
+ * Until when the call goes on as it stands. Its deadline ends the wait for the holder. If the
+ * server named no holder, the call waits for the server at least as long as a call with wait 0
+ * does. A request that was sent has time for its answer (wire/patience.h).
+ */
+int64_t rlock__acquire_until(const struct rlock__call *call);
+/* When it ends at the latest: timeout_us after its deadline; with wait 0 at its deadline. */
+int64_t rlock__acquire_last(const struct rlock__call *call);
+/* Whether another attempt may begin. The first one always may. */
+bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now);
+/* Whether it only waits behind other calls of this client so far. */
+bool rlock__acquire_is_behind(const struct rlock__call *call);
+/* Sleeps until a time, a message, or the end of its wait. */
+void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64_t at);
+/* Remembers the holder that the server named, for texts. */
+void rlock__acquire_note_holder(struct rlock__call *call, const struct rlock__answer *answer);
+/* Notes which copies of the request went out. The call lets go of the request. */
+void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *request);
+/* The copies that are not accounted for, with the latest. */
+struct rlock__copies rlock__acquire_copies(const struct rlock__call *call);
+/* The code of a call that ends before its server could do what it was asked. */
+int rlock__acquire_passing_code(const struct rlock__call *call, int code);
+/* The call is complete, and leaves its batch. */
+void rlock__batch_leave(struct rlock__call *call);
+/* rlock__acquire_note() for all calls of the batch. */
+void rlock__batch_note(struct rlock__batch *batch, const struct rlock__request *request);
+
+/* ---- acquire_grant.c ---- */
+
+/* Whether the server started too late to count for a new hold. */
+bool rlock__acquire_is_too_young(const struct rlock__call *call, int64_t now);
+/* The grant counts, unless its hold would be lost, over or too young. */
+void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now);
+/* The attempt's grant does not count: gives it back, and tries again after a pause, with a new
+ * number. Without time for that the call ends with the code. */
+void rlock__acquire_begin_anew(struct rlock__call *call, int code, int64_t now);
+
 /* ---- acquire.c ---- */
 
 /* Asks the server, once. */
@@ -14,69 +53,41 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now);
 /* The call's part of an attempt over this link: its command, and its step. */
 void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
                          struct rlock__request *request, struct rlock__cmd *ret_cmd, int64_t now);
-/* Where its key has moved, the call hears the channel at the server that has it now: releases are
- * announced there. */
+/* If the key has moved, the call joins the channel at its new server, which announces releases. */
 void rlock__acquire_follow(struct rlock__call *call);
-/* Notes which copies of the request went out. The call lets go of the request. */
-void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *request);
 /* An attempt that was sent at t0 is answered. reply: NULL: there will be none. */
 void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *reply, int64_t t0,
                           int64_t now);
-/* What came in place of the answer makes no sense. So the outcome of the attempt is not known. */
+/* The bytes that came are no reply, so the outcome of the attempt is unknown. */
 void rlock__acquire_garbled(struct rlock__call *call, int64_t now);
-
-/* It is granted. */
-void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now);
-/* What the attempt took does not count, and is given back. Another one is made after a pause, with
- * a number of its own; without time for that the call ends with the code. */
-void rlock__acquire_begin_anew(struct rlock__call *call, int code, int64_t now);
 
 /* ---- acquire_ack.c ---- */
 
-/* A server granted it behind ASKING: that counts if the server that the map names still sends us
- * there. */
+/* A server granted the lock behind ASKING. The grant counts if the server that the map names still
+ * redirects to that server. */
 void rlock__acquire_look(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0,
                          int64_t now);
 
-/* The server has granted it: so is the call, once enough replicas have that. */
+/* The server granted the lock. The grant counts once enough replicas have it. */
 void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now);
-
-/* ---- acquire_turn.c ---- */
-
-/* Ends a prompt call if its server is known to be down. Returns whether it did. */
-bool rlock__acquire_is_cut_off(struct rlock__call *call, int64_t now);
 
 /* ---- acquire_wait.c ---- */
 
-/*
- * Until when the call goes on as it stands. Its deadline ends the wait for the holder. A call that
- * was not told of a holder waits for the server at least as long as a call with wait 0 does. A
- * request that was sent has time for its answer (wire/patience.h).
- */
-int64_t rlock__acquire_until(const struct rlock__call *call);
-/* When it ends at the latest: timeout_us after its deadline; with wait 0 at its deadline. */
-int64_t rlock__acquire_last(const struct rlock__call *call);
-/* Whether another attempt may begin. The first one always may. */
-bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now);
 /* Asks the server: now, or after a while if its wait queue pauses. */
 void rlock__acquire_go(struct rlock__call *call, int64_t now);
-/* Sleeps until a time, a message, or the end of its wait. */
-void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64_t at);
-/* Notes who holds the lock, for texts. */
-void rlock__acquire_hold_up(struct rlock__call *call, const struct rlock__answer *answer);
 /* An attempt found the lock busy. All copies that can be accounted for are. */
 void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now);
 
 /* ---- acquire_end.c ---- */
 
+/* Ends a prompt call if its server is known to be down. Returns whether it did. */
+bool rlock__acquire_is_cut_off(struct rlock__call *call, int64_t now);
 /*
  * Accounts for copies after the answer "busy". It says that this number is not on the server now.
  * If the links of its earlier copies are fenced, none of these can put it there any more. Only this
  * answer proves that: an error tells of the last copy alone.
  */
 void rlock__acquire_account_busy(struct rlock__call *call);
-/* The copies that are not accounted for, with the latest. */
-struct rlock__copies rlock__acquire_copies(const struct rlock__call *call);
 /* Leaves wait queue and channel, but not its turn on the hold. */
 void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until);
 /* Writes the text that goes with a code. */
@@ -111,10 +122,6 @@ void rlock__batch_busy(struct rlock__call *call, const struct rlock__answer *ans
 void rlock__batch_tire(struct rlock__call *call, int64_t now);
 /* The sender has reached its deadline, and so have the others. */
 void rlock__batch_give_up(struct rlock__batch *batch, int code, int64_t now);
-/* The call is complete, and leaves its batch. */
-void rlock__batch_leave(struct rlock__call *call);
-/* rlock__acquire_note() for all calls of the batch. */
-void rlock__batch_note(struct rlock__batch *batch, const struct rlock__request *request);
 
 /* ---- proof.c: answers to it that end other holds ---- */
 

@@ -28,14 +28,6 @@ void rlock__acquire_account_busy(struct rlock__call *call)
     rlock__copies_keep(&call->acquire.lost, &lost);
 }
 
-struct rlock__copies rlock__acquire_copies(const struct rlock__call *call)
-{
-    struct rlock__copies copies = rlock__copies_kept(call->acquire.lost);
-
-    rlock__copies_add_sent(&copies, call->link, call->acquire.gen);
-    return copies;
-}
-
 /* When what the latest copy may have taken is free again by itself. */
 static int64_t free_by(const struct rlock__call *call)
 {
@@ -358,4 +350,19 @@ void rlock__acquire_cancel(struct rlock__call *call, int64_t now)
     } else if (call->step != RLOCK__COMPLETE) {
         rlock__acquire_give_up(call, RLOCK_ECANCELED, now);
     }
+}
+
+bool rlock__acquire_is_cut_off(struct rlock__call *call, int64_t now)
+{
+    struct rlock__link *link = rlock__route(call->spec);
+
+    if (!call->prompt || !rlock__link_is_down(link)) {
+        return false;
+    }
+    assert(call->step != RLOCK__GIVING_UP);
+    assert(call->request == NULL);
+    call->link = link;
+    rlock__acquire_describe(call, link->code, now);
+    rlock__acquire_refuse(call, link->code, now);
+    return true;
 }

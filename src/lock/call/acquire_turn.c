@@ -112,21 +112,6 @@ static int conflict(const struct rlock__call *call)
     return 0;
 }
 
-bool rlock__acquire_is_cut_off(struct rlock__call *call, int64_t now)
-{
-    struct rlock__link *link = rlock__route(call->spec);
-
-    if (!call->prompt || !rlock__link_is_down(link)) {
-        return false;
-    }
-    assert(call->step != RLOCK__GIVING_UP);
-    assert(call->request == NULL);
-    call->link = link;
-    rlock__acquire_describe(call, link->code, now);
-    rlock__acquire_refuse(call, link->code, now);
-    return true;
-}
-
 void rlock__acquire_turn(struct rlock__call *call, int64_t now)
 {
     struct rlock__core *core = call->core;

@@ -20,75 +20,6 @@
 #include "lock/server/route.h"
 #include "lock/server/stock.h"
 
-/* Whether it only waits behind others of this client so far. */
-static bool is_behind(const struct rlock__call *call)
-{
-    return call->acquire.attempts == 0 &&
-           (call->step == RLOCK__QUEUED || call->step == RLOCK__SLEEPING ||
-            call->step == RLOCK__SUBSCRIBING || call->step == RLOCK__PAUSING);
-}
-
-/* The end of its wait: for the holder; and as long as it was told of none, for the server. */
-static int64_t wait_until(const struct rlock__call *call)
-{
-    if (call->acquire.wait_us <= 0 || call->acquire.contended || is_behind(call)) {
-        return call->deadline;
-    }
-    return rlock__max(call->deadline, rlock__later(call->deadline - call->acquire.wait_us,
-                                                   call->acquire.timeout_us));
-}
-
-int64_t rlock__acquire_last(const struct rlock__call *call)
-{
-    assert(call->acquire.timeout_us > 0); /* the beginning of the call put its default there */
-    return call->acquire.wait_us == 0 ? call->deadline
-                                      : rlock__later(call->deadline, call->acquire.timeout_us);
-}
-
-int64_t rlock__acquire_until(const struct rlock__call *call)
-{
-    const struct rlock__request *request =
-        call->acquire.look != NULL ? call->acquire.look : call->request;
-    int64_t until = wait_until(call), last = rlock__acquire_last(call), most;
-
-    assert(call->acquire.look == NULL || call->request == NULL);
-    if (call->step == RLOCK__ASKING && rlock__ack_is_open(&call->acquire.ack)) {
-        return last;
-    }
-    if (call->step != RLOCK__ASKING || request == NULL || !request->sent) {
-        return until;
-    }
-    most = rlock__patience_us(&request->link->pipeline.patience, call->acquire.timeout_us);
-    return rlock__max(until, rlock__min(rlock__later(request->t0, most), last));
-}
-
-bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now)
-{
-    return call->acquire.attempts == 0 || now < wait_until(call);
-}
-
-void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64_t at)
-{
-    int64_t until;
-
-    assert(step == RLOCK__QUEUED || step == RLOCK__SLEEPING || step == RLOCK__SUBSCRIBING ||
-           step == RLOCK__PAUSING);
-    assert(call->request == NULL && call->acquire.look == NULL);
-    assert(!rlock__ack_is_open(&call->acquire.ack));
-    assert(call->hold->turn == call);
-    rlock__call_step(call, step);
-    until = rlock__acquire_until(call);
-    if (call->acquire.batch != NULL) { /* only the sender has a time */
-        until = call->acquire.batch->sender == call ? rlock__min(until, call->acquire.batch->until)
-                                                    : RLOCK__NEVER;
-        at = call->acquire.batch->sender == call ? at : RLOCK__NEVER;
-    }
-    rlock__timer_set(&call->core->timers, &call->timer, rlock__min(at, until));
-    /* whoever sleeps has a time, or is led by the sender of its batch */
-    assert(call->timer.set || step == RLOCK__QUEUED ||
-           (call->acquire.batch != NULL && call->acquire.batch->sender != call));
-}
-
 static int64_t poll_pause(struct rlock__core *core)
 {
     return RLOCK__POLL_US - rlock__random(core, RLOCK__POLL_US / 4);
@@ -186,17 +117,6 @@ static int64_t spin_pause(struct rlock__call *call)
     return call->spec->ops->pause(call->spec->tuning, call->acquire.spins++, &call->core->random);
 }
 
-void rlock__acquire_hold_up(struct rlock__call *call, const struct rlock__answer *answer)
-{
-    struct rlock__texts *texts = rlock__texts(call);
-
-    call->acquire.contended = true;
-    if (texts != NULL) {
-        (void)snprintf(texts->holder, sizeof(texts->holder), "%.*s",
-                       (int)rlock__min((int64_t)answer->holder.len, 127), answer->holder.at);
-    }
-}
-
 void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
     bool joined;
@@ -205,7 +125,7 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
     assert(call->step == RLOCK__ASKING && call->request == NULL);
     rlock__acquire_follow(call);
     joined = call->channel != NULL;
-    rlock__acquire_hold_up(call, answer);
+    rlock__acquire_note_holder(call, answer);
     if (rlock__queue_saw(call, answer, now)) {
         call->acquire.spins = 0; /* the lock was free meanwhile, and may be again soon */
     }
@@ -270,6 +190,13 @@ void rlock__acquire_wake(struct rlock__call *call, int64_t now)
     }
 }
 
+void rlock__acquire_again(struct rlock__call *call, int64_t now)
+{
+    if (is_asleep(call)) {
+        rlock__acquire_go(call, now);
+    }
+}
+
 void rlock__acquire_deaf(struct rlock__call *call, int64_t now)
 {
     if (call->step == RLOCK__SLEEPING) {
@@ -325,7 +252,7 @@ static void on_end(struct rlock__call *call, int64_t now)
     assert(call->step != RLOCK__GIVING_UP);
     assert(code != 0);
     /* the holder that those before it wait for may be gone */
-    if (is_behind(call) && batch == NULL && may_answer(call, now)) {
+    if (rlock__acquire_is_behind(call) && batch == NULL && may_answer(call, now)) {
         rlock__acquire_attempt(call, now);
         return;
     }

@@ -174,17 +174,6 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     }
 }
 
-void rlock__batch_note(struct rlock__batch *batch, const struct rlock__request *request)
-{
-    assert(batch->request == request);
-    batch->request = NULL;
-    for (size_t i = 0; i < batch->n; i++) {
-        if (batch->calls[i] != NULL) {
-            rlock__acquire_note(batch->calls[i], request);
-        }
-    }
-}
-
 /* ---- The attempt ---- */
 
 static void add(struct rlock__cmd *all, const struct rlock__cmd *one)
@@ -306,7 +295,7 @@ void rlock__batch_busy(struct rlock__call *call, const struct rlock__answer *ans
     assert(answer->outcome == RLOCK__BUSY);
     assert(batch->request == NULL);
     assert(call->step == RLOCK__ASKING && call->request == NULL);
-    rlock__acquire_hold_up(call, answer);
+    rlock__acquire_note_holder(call, answer);
     batch->rounds += !(batch->rechecks && batch->sender == call);
     batch->rechecks = false;
     lead(call);
@@ -330,24 +319,5 @@ void rlock__batch_give_up(struct rlock__batch *batch, int code, int64_t now)
         if (batch->calls[i] != NULL) {
             rlock__acquire_give_up(batch->calls[i], code, now);
         }
-    }
-}
-
-void rlock__batch_leave(struct rlock__call *call)
-{
-    struct rlock__batch *batch = call->acquire.batch;
-    bool empty = true;
-
-    assert(call->request == NULL);
-    for (size_t i = 0; i < batch->n; i++) {
-        batch->calls[i] = batch->calls[i] == call ? NULL : batch->calls[i];
-        empty = empty && batch->calls[i] == NULL;
-    }
-    if (batch->sender == call) {
-        batch->sender = NULL;
-    }
-    if (empty && batch->request != NULL) {
-        batch->request->subject = NULL;
-        batch->request = NULL;
     }
 }

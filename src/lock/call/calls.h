@@ -20,6 +20,8 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now);
 void rlock__acquire_turn(struct rlock__call *call, int64_t now);
 /* The channel is live, or a message came on it: the call tries again. */
 void rlock__acquire_wake(struct rlock__call *call, int64_t now);
+/* The call tries again at once. */
+void rlock__acquire_again(struct rlock__call *call, int64_t now);
 /* The call is the head of its wait queue now. */
 void rlock__acquire_head(struct rlock__call *call, int64_t now);
 void rlock__acquire_timer(struct rlock__call *call, int64_t now);

@@ -46,8 +46,10 @@ static void go_on(struct rlock__call *call, unsigned why, int64_t now)
         rlock__acquire_head(call, now);
     } else if ((why & RLOCK__DEAF) != 0) {
         rlock__acquire_deaf(call, now);
-    } else {
+    } else if ((why & RLOCK__WOKEN) != 0) {
         rlock__acquire_wake(call, now);
+    } else {
+        rlock__acquire_again(call, now);
     }
 }
 

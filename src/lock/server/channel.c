@@ -153,6 +153,15 @@ bool rlock__channel_is_subscribed(const struct rlock__channel *channel)
     return channel->live && channel->asked == RLOCK__ASKED_NOTHING;
 }
 
+static void hear(struct rlock__channel *channel)
+{
+    struct rlock__listener *listener;
+
+    DL_FOREACH(channel->listeners, listener) {
+        rlock__listener_has_heard(listener);
+    }
+}
+
 void rlock__channel_heard(struct rlock__channel *channel)
 {
     struct rlock__call *call;
@@ -162,7 +171,7 @@ void rlock__channel_heard(struct rlock__channel *channel)
         rlock__ready(call, RLOCK__HEARD);
         rlock__ready(call, RLOCK__WOKEN);
     }
-    rlock__listeners_hear(channel);
+    hear(channel);
 }
 
 void rlock__channel_wake(struct rlock__channel *channel, bool all)
@@ -175,7 +184,7 @@ void rlock__channel_wake(struct rlock__channel *channel, bool all)
             rlock__ready(call, RLOCK__WOKEN);
         }
     }
-    rlock__listeners_hear(channel);
+    hear(channel);
 }
 
 /* The channel whose command is answered next, taken out of the line. */

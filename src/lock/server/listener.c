@@ -7,14 +7,6 @@
 #include "lock/server/channel.h"
 #include "lock/server/route.h"
 
-static void hear(struct rlock__listener *listener)
-{
-    if (!listener->has_heard) {
-        listener->has_heard = true;
-        LL_APPEND2(listener->core->heard, listener, heard_next);
-    }
-}
-
 static void leave(struct rlock__listener *listener)
 {
     DL_DELETE(listener->channel->listeners, listener);
@@ -44,7 +36,7 @@ void rlock__listener_begin(struct rlock__core *core, struct rlock__listener *lis
     if (core->closed || !join(listener)) {
         rlock__listener_end(listener);
     } else if (rlock__channel_is_subscribed(listener->channel)) {
-        hear(listener); /* for others: a message may have come just before */
+        rlock__listener_has_heard(listener); /* for others: a message may have come just before */
     }
 }
 
@@ -58,16 +50,7 @@ void rlock__listener_end(struct rlock__listener *listener)
     }
     DL_DELETE2(listener->core->listeners, listener, all_prev, all_next);
     listener->is_over = true;
-    hear(listener);
-}
-
-void rlock__listeners_hear(struct rlock__channel *channel)
-{
-    struct rlock__listener *listener;
-
-    DL_FOREACH(channel->listeners, listener) {
-        hear(listener);
-    }
+    rlock__listener_has_heard(listener);
 }
 
 void rlock__listeners_reroute(struct rlock__core *core)

@@ -33,8 +33,15 @@ struct rlock__listener {
 /* Starts to listen; ends. Both are for events of the core. */
 void rlock__listener_begin(struct rlock__core *core, struct rlock__listener *listener);
 void rlock__listener_end(struct rlock__listener *listener);
-/* Each listener of the channel has heard something. */
-void rlock__listeners_hear(struct rlock__channel *channel);
+/* The listener has heard something: the driver is to report it. */
+static inline void rlock__listener_has_heard(struct rlock__listener *listener)
+{
+    if (!listener->has_heard) {
+        listener->has_heard = true;
+        LL_APPEND2(listener->core->heard, listener, heard_next);
+    }
+}
+
 /* The slot map has changed: the listeners follow their keys. */
 void rlock__listeners_reroute(struct rlock__core *core);
 /* The client is closed: all listeners are over. */

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of an acquisition, which all its other files use: until when a call goes on, its sleep,
+ * and its copies. It calls none of these files.
+ */
+#include <assert.h>
+#include <stdio.h>
+
+#include "lock/call/acquire.h"
+#include "lock/common.h"
+
+/* ---- Until when ---- */
+
+bool rlock__acquire_is_behind(const struct rlock__call *call)
+{
+    return call->acquire.attempts == 0 &&
+           (call->step == RLOCK__QUEUED || call->step == RLOCK__SLEEPING ||
+            call->step == RLOCK__SUBSCRIBING || call->step == RLOCK__PAUSING);
+}
+
+/* The end of its wait for the holder. As long as the server named no holder, it waits for the
+ * server too. */
+static int64_t wait_until(const struct rlock__call *call)
+{
+    if (call->acquire.wait_us <= 0 || call->acquire.contended || rlock__acquire_is_behind(call)) {
+        return call->deadline;
+    }
+    return rlock__max(call->deadline, rlock__later(call->deadline - call->acquire.wait_us,
+                                                   call->acquire.timeout_us));
+}
+
+int64_t rlock__acquire_last(const struct rlock__call *call)
+{
+    assert(call->acquire.timeout_us > 0); /* the beginning of the call put its default there */
+    return call->acquire.wait_us == 0 ? call->deadline
+                                      : rlock__later(call->deadline, call->acquire.timeout_us);
+}
+
+int64_t rlock__acquire_until(const struct rlock__call *call)
+{
+    const struct rlock__request *request =
+        call->acquire.look != NULL ? call->acquire.look : call->request;
+    int64_t until = wait_until(call), last = rlock__acquire_last(call), most;
+
+    assert(call->acquire.look == NULL || call->request == NULL);
+    if (call->step == RLOCK__ASKING && rlock__ack_is_open(&call->acquire.ack)) {
+        return last;
+    }
+    if (call->step != RLOCK__ASKING || request == NULL || !request->sent) {
+        return until;
+    }
+    most = rlock__patience_us(&request->link->pipeline.patience, call->acquire.timeout_us);
+    return rlock__max(until, rlock__min(rlock__later(request->t0, most), last));
+}
+
+bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now)
+{
+    return call->acquire.attempts == 0 || now < wait_until(call);
+}
+
+void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64_t at)
+{
+    int64_t until;
+
+    assert(step == RLOCK__QUEUED || step == RLOCK__SLEEPING || step == RLOCK__SUBSCRIBING ||
+           step == RLOCK__PAUSING);
+    assert(call->request == NULL && call->acquire.look == NULL);
+    assert(!rlock__ack_is_open(&call->acquire.ack));
+    assert(call->hold->turn == call);
+    rlock__call_step(call, step);
+    until = rlock__acquire_until(call);
+    if (call->acquire.batch != NULL) { /* only the sender has a time */
+        until = call->acquire.batch->sender == call ? rlock__min(until, call->acquire.batch->until)
+                                                    : RLOCK__NEVER;
+        at = call->acquire.batch->sender == call ? at : RLOCK__NEVER;
+    }
+    rlock__timer_set(&call->core->timers, &call->timer, rlock__min(at, until));
+    /* whoever sleeps has a time, or is led by the sender of its batch */
+    assert(call->timer.set || step == RLOCK__QUEUED ||
+           (call->acquire.batch != NULL && call->acquire.batch->sender != call));
+}
+
+/* ---- What it knows ---- */
+
+void rlock__acquire_note_holder(struct rlock__call *call, const struct rlock__answer *answer)
+{
+    struct rlock__texts *texts = rlock__texts(call);
+
+    call->acquire.contended = true;
+    if (texts != NULL) {
+        (void)snprintf(texts->holder, sizeof(texts->holder), "%.*s",
+                       (int)rlock__min((int64_t)answer->holder.len, 127), answer->holder.at);
+    }
+}
+
+void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *request)
+{
+    /* a batch that takes its request back notes it once more for the call that did so */
+    assert(call->request == request || (call->request == NULL && call->acquire.batch != NULL));
+    assert(request->lost_gen <= request->gen);
+    call->request = NULL;
+    call->acquire.sent_at = request->t0;
+    call->acquire.gen = request->gen;
+    if (request->lost_gen != 0) {
+        struct rlock__copies lost = rlock__copies_kept(call->acquire.lost);
+
+        rlock__copies_add_lost(&lost, call->link, request->lost_gen);
+        rlock__copies_keep(&call->acquire.lost, &lost);
+    }
+}
+
+int rlock__acquire_passing_code(const struct rlock__call *call, int code)
+{
+    return call->acquire.wait_us != 0 && code != RLOCK_ENOTREPLICATED ? RLOCK_ETIMEDOUT : code;
+}
+
+struct rlock__copies rlock__acquire_copies(const struct rlock__call *call)
+{
+    struct rlock__copies copies = rlock__copies_kept(call->acquire.lost);
+
+    rlock__copies_add_sent(&copies, call->link, call->acquire.gen);
+    return copies;
+}
+
+/* ---- Its batch ---- */
+
+void rlock__batch_note(struct rlock__batch *batch, const struct rlock__request *request)
+{
+    assert(batch->request == request);
+    batch->request = NULL;
+    for (size_t i = 0; i < batch->n; i++) {
+        if (batch->calls[i] != NULL) {
+            rlock__acquire_note(batch->calls[i], request);
+        }
+    }
+}
+
+void rlock__batch_leave(struct rlock__call *call)
+{
+    struct rlock__batch *batch = call->acquire.batch;
+    bool empty = true;
+
+    assert(call->request == NULL);
+    for (size_t i = 0; i < batch->n; i++) {
+        batch->calls[i] = batch->calls[i] == call ? NULL : batch->calls[i];
+        empty = empty && batch->calls[i] == NULL;
+    }
+    if (batch->sender == call) {
+        batch->sender = NULL;
+    }
+    if (empty && batch->request != NULL) {
+        batch->request->subject = NULL;
+        batch->request = NULL;
+    }
+}
