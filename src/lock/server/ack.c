@@ -24,7 +24,11 @@ void rlock__ack_begin(struct rlock__ack *ack, struct rlock__server *server,
                       struct rlock__spec *spec, struct rlock__request *request,
                       rlock__ack_fn *decided)
 {
-    assert(!ack->is_open && rlock__acks_are_possible(server));
+    assert(!ack->is_open && ack->link == NULL);
+    assert(rlock__acks_are_possible(server) && server->n_links > server->n_routed);
+    assert(request->subject != NULL && decided != NULL);
+    assert(!request->sent && request->copies == 0);
+    assert(spec->core == server->core);
     *ack = (struct rlock__ack){.server = server,
                                .spec = spec,
                                .request = request,
@@ -39,6 +43,9 @@ void rlock__ack_begin(struct rlock__ack *ack, struct rlock__server *server,
 /* It is sent now: a replica that is back by now must have it too. */
 static void send_on(struct rlock__ack *ack, struct rlock__link *link)
 {
+    assert(ack->is_open && ack->link == NULL && !ack->ran && !ack->is_covered);
+    assert(link->server == ack->server);
+    assert(link >= &link->server->links[link->server->n_routed]); /* WAIT holds up what follows */
     ack->link = link;
     ack->need = rlock__acks_need(link->server);
     ack->changes = link->server->replicas.changes;
@@ -48,15 +55,22 @@ static void send_on(struct rlock__ack *ack, struct rlock__link *link)
 void rlock__ack_ran(struct rlock__ack *ack)
 {
     assert(ack->is_open && !ack->ran && ack->link != NULL);
+    assert(ack->request != NULL); /* which its owner has freed */
+    assert(!ack->is_covered);
+    assert(ack->link->pipeline.up); /* it was answered there just now */
     ack->request = NULL;
     ack->ran = true;
 }
 
 void rlock__ack_leave(struct rlock__ack *ack)
 {
+    assert(ack->is_open || (ack->link == NULL && ack->request == NULL));
+    assert(!ack->ran || ack->request == NULL); /* what ran is its owner's again */
     if (ack->link != NULL) {
+        assert(ack->link->acks != NULL);
         DL_DELETE(ack->link->acks, ack);
     } else if (rlock__ack_is_open(ack)) {
+        assert(ack->server->gathered != NULL);
         DL_DELETE(ack->server->gathered, ack);
     }
     *ack = (struct rlock__ack){.is_open = false};
@@ -67,6 +81,8 @@ void rlock__ack_follow(struct rlock__ack *ack, struct rlock__request *request,
 {
     struct rlock__server *server = request->link->server;
 
+    assert(!ack->is_open || ack->request == request);
+    assert(request->hops > 0 && decided != NULL);
     rlock__ack_leave(ack); /* what others have of it is in their past */
     if (rlock__acks_needed(server) != 0) {
         *ack = (struct rlock__ack){.server = server,
@@ -83,6 +99,7 @@ void rlock__ack_abandon(struct rlock__ack *ack)
     if (ack->request != NULL && ack->link != NULL) {
         (void)rlock__abandon(ack->request);
     } else if (ack->request != NULL) {
+        assert(!ack->request->sent && ack->request->copies == 0); /* it was gathered only */
         (void)rlock__request_free(ack->request);
     }
     rlock__ack_leave(ack);
@@ -98,11 +115,13 @@ static bool is_named(const struct rlock__ack *ack, const struct rlock__waited *w
 
 unsigned rlock__ack_size(const struct rlock__ack *ack)
 {
+    assert(ack->is_open);
     return rlock__need_size(&ack->need) + ack->server->core->opts.acks_on_disk;
 }
 
 unsigned rlock__ack_count(const struct rlock__ack *ack, const struct rlock__waited *waited)
 {
+    assert(ack->is_open);
     if (waited == NULL || waited->error != NULL) {
         return 0;
     }
@@ -123,6 +142,7 @@ bool rlock__ack_is_enough(const struct rlock__ack *ack, const struct rlock__wait
 {
     bool enough = waited != NULL && waited->error == NULL && has_primary(ack, waited);
 
+    assert(ack->is_open && ack->ran && ack->is_covered); /* else the WAIT tells nothing of it */
     if (is_named(ack, waited)) {
         return enough && ack->changes == ack->server->replicas.changes &&
                rlock__need_is_met(&ack->need, waited->have);
@@ -134,6 +154,7 @@ bool rlock__ack_is_eased(const struct rlock__ack *ack, const struct rlock__waite
 {
     const struct rlock__need now = rlock__acks_need(ack->server);
 
+    assert(ack->is_open && ack->ran && ack->is_covered);
     return waited != NULL && waited->error == NULL && has_primary(ack, waited) &&
            is_named(ack, waited) && ack->need.must != now.must &&
            rlock__need_is_met(&now, waited->have);
@@ -144,6 +165,7 @@ const char *rlock__ack_lacking(const struct rlock__ack *ack, char *out, size_t s
     uint32_t lacking = ack->need.must & ~ack->have;
     size_t len = 0;
 
+    assert(ack->is_open && size > 0);
     out[0] = '\0';
     for (size_t i = 0; i < RLOCK__REPLICAS && len < size; i++) {
         const char *place = ack->server->replicas.each[i].place;
@@ -162,6 +184,8 @@ static void send_first(struct rlock__server *server, struct rlock__link *link, i
 {
     struct rlock__ack *ack = server->gathered;
 
+    assert(link->server == server && rlock__wait_is_due(link));
+    assert(ack->request != NULL && ack->request->subject != NULL);
     DL_DELETE(server->gathered, ack);
     send_on(ack, link);
     if (!rlock__submit(ack->request, ack->spec, link, now)) {
@@ -190,9 +214,11 @@ static void drop(struct rlock__server *server, bool all, int64_t now)
 
     DL_FOREACH_SAFE(server->gathered, ack, after) {
         if (all || !rlock__acks_are_possible(server) || server->links[0].replaced) {
+            assert(ack->is_open && ack->link == NULL && !ack->request->sent);
             ack->request->answer(ack->request, NULL, now); /* its owner leaves */
         }
     }
+    assert(!all || server->gathered == NULL);
 }
 
 void rlock__acks_drop(struct rlock__server *server, int64_t now)
@@ -211,6 +237,7 @@ void rlock__acks_failed(const struct rlock__ack *ack, const struct rlock__waited
     const struct rlock__reply *error = waited != NULL ? waited->error : NULL;
     char text[160], lacking[160];
 
+    assert(!rlock__ack_is_enough(ack, waited));
     (void)rlock__ack_lacking(ack, lacking, sizeof(lacking));
     if (!server->acks_failed) {
         rlock__note(server->core, RLOCK_LOG_WARNING,

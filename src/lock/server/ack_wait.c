@@ -7,6 +7,7 @@
  * more as had it the last time and are not needed. Where others were quicker the same WAIT goes out
  * once more, for one more.
  */
+#include <assert.h>
 #include <utlist.h>
 
 #include "lock/core.h"
@@ -29,6 +30,7 @@ static void cover(struct rlock__link *link)
     struct rlock__ack *ack;
 
     DL_FOREACH(link->acks, ack) {
+        assert(ack->ran == (ack->request == NULL));
         ack->is_covered = ack->ran;
     }
 }
@@ -37,9 +39,11 @@ static void decide(struct rlock__link *link, const struct rlock__waited *waited,
 {
     struct rlock__ack *ack = link->acks;
 
+    assert(link->round.is_named || link->wait == NULL);
     link->round.is_over = true;
     while (ack != NULL) {
         if (ack->is_covered) {
+            assert(ack->ran && ack->link == link);
             ack->have = waited != NULL ? waited->have : 0;
             link->server->acks_failed &= !rlock__ack_is_enough(ack, waited);
             ack->decided(ack, waited, now); /* which leaves, and others may too */
@@ -66,6 +70,7 @@ static int64_t wait_us(const struct rlock__link *link)
     const struct rlock__pipeline *pipeline = &link->pipeline;
     int64_t most = rlock__min(WAIT_MOST, pipeline->op_timeout / 2);
 
+    assert(pipeline->op_timeout > 0);
     most = rlock__min(most, link->server->core->opts.renewed_lease_us / 6);
     if (pipeline->failover_us != 0) {
         most = rlock__min(most, pipeline->failover_us / 2);
@@ -78,6 +83,7 @@ static void put_wait(const struct rlock__link *link, struct rlock__cmd *cmd, int
 {
     bool on_disk = link->server->core->opts.acks_on_disk;
 
+    assert(!on_disk || !link->round.is_named);
     rlock__cmd_arg(cmd, rlock__bytes_of(on_disk ? "WAITAOF" : "WAIT"));
     if (on_disk) {
         rlock__cmd_num(cmd, 1);
@@ -93,6 +99,8 @@ static struct rlock__request *send(struct rlock__link *link, rlock__answer_fn *a
     struct rlock__request *request =
         rlock__request_new(&link->server->core->requests, answer, link);
 
+    assert(link->pipeline.up && !link->pipeline.drains); /* it must not wait for another link */
+    assert(!link->round.is_over);
     if (request == NULL) {
         return NULL;
     }
@@ -115,8 +123,10 @@ static void on_second(struct rlock__request *request, const struct rlock__reply 
 /* Returns whether it is under way. */
 static bool send_wait(struct rlock__link *link, int64_t now)
 {
-    struct rlock__request *wait = send(link, on_waited, true, now);
+    struct rlock__request *wait;
 
+    assert(link->wait == NULL && link->acks != NULL);
+    wait = send(link, on_waited, true, now);
     link->wait = wait != NULL && link->round.is_named ? send(link, on_second, false, now) : wait;
     return link->wait != NULL;
 }
@@ -147,6 +157,8 @@ static void on_first(struct rlock__request *request, const struct rlock__reply *
     struct rlock__server *server = link->server;
 
     (void)now;
+    assert(link->wait != NULL || link->round.is_over);
+    assert(request->copies <= 1 && !request->asking); /* a DROP is sent once */
     (void)rlock__request_free(request);
     link->round.offset = reply != NULL ? rlock__role_offset(reply) : -1;
     cover(link);
@@ -164,6 +176,8 @@ void rlock__wait_send(struct rlock__link *link, int64_t now)
     struct rlock__server *server = link->server;
     bool sent;
 
+    assert(rlock__wait_is_due(link) && link->acks != NULL);
+    assert(link >= &server->links[server->n_routed]);
     link->round = (struct rlock__wait_round){
         .is_named = !server->core->opts.acks_on_disk && !server->listing.is_nameless &&
                     rlock__replicas_have_names(&server->replicas),
@@ -173,6 +187,7 @@ void rlock__wait_send(struct rlock__link *link, int64_t now)
     sent = !link->pipeline.drains &&
            (!link->round.is_named || send(link, on_first, false, now) != NULL) &&
            send_wait(link, now);
+    assert(sent == (link->wait != NULL));
     if (!sent) {
         decide_lost(link, now);
     }
@@ -186,6 +201,8 @@ static void on_waited(struct rlock__request *request, const struct rlock__reply 
     bool on_disk = link->server->core->opts.acks_on_disk;
     struct rlock__waited waited = {.is_named = false};
 
+    assert(link->wait != NULL || link->round.is_over);
+    assert(request->copies <= 1);
     (void)rlock__request_free(request);
     if (!link->round.is_named) {
         link->wait = NULL;
@@ -212,6 +229,8 @@ static bool is_worth_more(const struct rlock__link *link, const struct rlock__wa
 {
     const struct rlock__ack *ack;
 
+    assert(link->wait == NULL && !link->round.is_over);
+    assert(waited->is_named && waited->error == NULL);
     if (waited->count < (int64_t)link->round.asked || now + RLOCK__MS > link->round.until ||
         link->pipeline.drains) {
         return false;
@@ -230,6 +249,9 @@ static void on_second(struct rlock__request *request, const struct rlock__reply 
     struct rlock__server *server = link->server;
     struct rlock__waited waited = {.count = link->round.count};
 
+    assert(link->wait == request && link->round.is_named);
+    assert(request->copies <= 1);
+    assert(reply == NULL || link->pipeline.up);
     (void)rlock__request_free(request);
     link->wait = NULL;
     if (link->round.is_over) {

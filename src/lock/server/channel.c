@@ -16,6 +16,7 @@ void rlock__channel_unsettle(struct rlock__channel *channel)
 {
     struct rlock__server *server = channel->server;
 
+    assert(!channel->unsettled || server->is_touched); /* else the end of the event misses it */
     if (!channel->unsettled) {
         channel->unsettled = true;
         rlock__server_touch(server);
@@ -30,6 +31,7 @@ static void add_command(struct rlock__channel *const *channels, size_t n, bool s
                                                {"SUNSUBSCRIBE", "SSUBSCRIBE"}};
     struct rlock__buf *out = &channels[0]->server->sub.out;
 
+    assert(n > 0 && channels[0]->server->sub.up);
     (void)rlock__buf_addf(out, "*%u\r\n", (unsigned)n + 1);
     (void)rlock__buf_add_bulk(out, rlock__bytes_of(commands[sharded][subscribes]));
     for (size_t i = 0; i < n; i++) {
@@ -44,6 +46,10 @@ void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool 
     for (size_t i = 0; i < n; i++) {
         struct rlock__channel *channel = channels[i];
 
+        assert(channel->server == channels[0]->server);
+        assert(channel->asked == RLOCK__ASKED_NOTHING);
+        assert(!channel->shares && !channel->plain_asked);
+        assert(subscribe ? !channel->live : channel->live || channel->plain);
         channel->asked = subscribe ? RLOCK__ASKED_SUBSCRIBE : RLOCK__ASKED_UNSUBSCRIBE;
         channel->shares = i + 1 < n;
         DL_APPEND2(channel->server->sub.asked, channel, asked_prev, asked_next);
@@ -65,12 +71,15 @@ static void channel_settle(struct rlock__channel *channel)
     struct rlock__server *server = channel->server;
     bool wanted = rlock__channel_is_needed(channel);
 
+    assert(!channel->unsettled);
+    assert(server->sub.up || (!channel->live && channel->asked == RLOCK__ASKED_NOTHING));
     if (channel->asked != RLOCK__ASKED_NOTHING || channel->stock != NULL) {
         return;
     }
     if (server->sub.up && (wanted ? !channel->live : channel->live || channel->plain)) {
         rlock__channels_ask(&channel, 1, wanted);
     } else if (!wanted) {
+        assert(!channel->live && !channel->plain && !channel->shares);
         rlock__table_remove(&server->channels, &channel->node);
         free(channel);
     }
@@ -81,6 +90,7 @@ void rlock__channels_settle(struct rlock__server *server)
     struct rlock__channel *channel;
 
     while ((channel = server->sub.unsettled) != NULL) {
+        assert(channel->unsettled && channel->server == server);
         server->sub.unsettled = channel->unsettled_next;
         channel->unsettled = false;
         channel_settle(channel);
@@ -108,6 +118,7 @@ struct rlock__channel *rlock__channel_find(struct rlock__server *server, struct 
     while (node != NULL && !rlock__bytes_equal(channel_of(node)->name, name)) {
         node = rlock__table_next(node);
     }
+    assert(node == NULL || channel_of(node)->server == server);
     return channel_of(node);
 }
 
@@ -115,6 +126,7 @@ struct rlock__channel *rlock__channel_get(struct rlock__server *server, struct r
 {
     struct rlock__channel *channel = rlock__channel_find(server, name);
 
+    assert(name.len > 0);
     if (channel != NULL) {
         return channel;
     }
@@ -134,6 +146,7 @@ static struct rlock__bytes own_name(const struct rlock__spec *spec, uint64_t num
     struct rlock__buf *buf = &spec->core->scratch;
     char owner[RLOCK__OWNER_SIZE];
 
+    assert(number != 0 && number <= spec->core->last_number);
     rlock__buf_clear(buf);
     (void)rlock__buf_add(buf, spec->channel.at, spec->channel.len);
     (void)rlock__buf_addf(buf, ":%s", rlock__owner_text(spec->core, number, owner).at);
@@ -145,6 +158,8 @@ struct rlock__channel *rlock__channel_own(struct rlock__server *server,
 {
     struct rlock__bytes name = own_name(spec, number);
 
+    assert(spec->core == server->core);
+    assert((spec->ops->caps & RLOCK__CAP_QUEUES) != 0);
     return name.len != 0 ? rlock__channel_get(server, name) : NULL;
 }
 
@@ -168,6 +183,7 @@ void rlock__channel_heard(struct rlock__channel *channel)
 
     DL_FOREACH2(channel->waiters, call, wait_next)
     {
+        assert(call->channel == channel);
         rlock__ready(call, RLOCK__HEARD);
         rlock__ready(call, RLOCK__WOKEN);
     }
@@ -180,6 +196,7 @@ void rlock__channel_wake(struct rlock__channel *channel, bool all)
 
     DL_FOREACH2(channel->waiters, call, wait_next)
     {
+        assert(call->channel == channel && call->kind == RLOCK__ACQUIRE);
         if (all || call->acquire.queue == NULL) {
             rlock__ready(call, RLOCK__WOKEN);
         }
@@ -193,7 +210,9 @@ static struct rlock__channel *answered(struct rlock__server *server)
     struct rlock__channel *channel = server->sub.asked;
 
     if (channel != NULL) {
+        assert(channel->server == server && channel->asked != RLOCK__ASKED_NOTHING);
         DL_DELETE2(server->sub.asked, channel, asked_prev, asked_next);
+        assert(!channel->shares || server->sub.asked != NULL); /* the next one of its command */
     }
     return channel;
 }
@@ -217,6 +236,7 @@ void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed
 {
     struct rlock__server *server = channel->server;
 
+    assert(server->sub.up);
     if (channel->asked == RLOCK__ASKED_NOTHING || server->sub.asked != channel ||
         channel->plain_asked /* which is answered first */) {
         if (subscribed != channel->live) { /* nobody asked: its slot has moved */
@@ -241,6 +261,7 @@ void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed
 /* Its slot is at another server: no subscription is left here. */
 static void turned_away(struct rlock__channel *channel)
 {
+    assert(channel->asked != RLOCK__ASKED_NOTHING && !channel->shares);
     channel->asked = RLOCK__ASKED_NOTHING;
     channel->live = false;
     rlock__stock_forget(channel);
@@ -253,6 +274,8 @@ static void turned_away(struct rlock__channel *channel)
 /* Nobody needs its messages: they may go on coming. */
 static void left(struct rlock__channel *channel)
 {
+    assert(channel->asked == RLOCK__ASKED_UNSUBSCRIBE && !channel->shares);
+    assert(channel->stock == NULL); /* who gives it up takes it out of there */
     channel->asked = RLOCK__ASKED_NOTHING;
     channel->live = false;
     rlock__channel_unsettle(channel);
@@ -264,6 +287,7 @@ static void plain_refused(struct rlock__channel *channel, const struct rlock__re
     struct rlock__server *server = channel->server;
     char text[160];
 
+    assert(channel->plain_asked && channel->asked != RLOCK__ASKED_NOTHING);
     rlock__channel_plain(channel, false);
     if (channel->asked == RLOCK__ASKED_SUBSCRIBE && !server->sub.plain_refused) {
         rlock__note(server->core, RLOCK_LOG_WARNING,
@@ -276,6 +300,7 @@ static void plain_refused(struct rlock__channel *channel, const struct rlock__re
 /* The waiters of the channel poll, until somebody asks for it anew. */
 static void refused(struct rlock__channel *channel)
 {
+    assert(channel->asked == RLOCK__ASKED_SUBSCRIBE && !channel->shares);
     channel->asked = RLOCK__ASKED_NOTHING;
     rlock__stock_forget(channel);
     if (!rlock__channel_is_needed(channel)) {
@@ -329,6 +354,7 @@ void rlock__channels_up(struct rlock__server *server)
     struct rlock__channel *channel = NULL;
 
     rlock__channels_down(server);
+    assert(server->sub.asked == NULL && server->sub.out.len == 0);
     server->sub.up = true;
     while ((channel = next(server, channel)) != NULL) {
         rlock__channel_unsettle(channel);
@@ -348,11 +374,13 @@ void rlock__channels_down(struct rlock__server *server)
         channel->live = channel->plain = channel->plain_asked = channel->shares = false;
         DL_FOREACH2(channel->waiters, call, wait_next)
         {
+            assert(call->channel == channel);
             rlock__ready(call, RLOCK__DEAF);
         }
         rlock__channel_unsettle(channel);
     }
     rlock__stocks_drop(server);
+    assert(server->sub.asked == NULL && server->sub.out.len == 0); /* that asked for nothing */
 }
 
 void rlock__channels_fini(struct rlock__server *server)
@@ -362,6 +390,8 @@ void rlock__channels_fini(struct rlock__server *server)
 
     rlock__stocks_drop(server);
     while ((node = rlock__table_take(&server->channels, &from)) != NULL) {
+        assert(!rlock__channel_is_needed(channel_of(node)));
         free(channel_of(node));
     }
+    assert(server->channels.n == 0);
 }

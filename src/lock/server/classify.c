@@ -2,6 +2,7 @@
 /* What a server's error means for a lock, and how a text says it. */
 #include "lock/server/classify.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "lock/server/server.h"
@@ -9,6 +10,7 @@
 struct rlock__class rlock__core_classify(const struct rlock__core *core,
                                          const struct rlock__reply *reply)
 {
+    assert(rlock__reply_is_error(reply));
     if (core->driver.redirect != NULL &&
         (rlock__error_has(reply, "MOVED") || rlock__error_has(reply, "ASK"))) {
         return rlock__class_of_moving();
@@ -38,6 +40,7 @@ const char *rlock__refusal(const struct rlock__spec *spec, const struct rlock__s
     char text[160], plain[120];
     bool known = rlock__is_known(&class);
 
+    assert(spec->core == server->core);
     (void)rlock__text(rlock__reply_str(error, 0), text, sizeof(text));
     if (rlock__is_moving(&class) && spec->core->driver.slot != NULL) {
         (void)snprintf(plain, sizeof(plain), "slot %u is being moved", spec->slot);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/server/copies.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -13,6 +14,7 @@ static struct rlock__copies unknown = {.beyond = true};
 
 struct rlock__copies rlock__copies_kept(const struct rlock__copies *kept)
 {
+    assert(kept == NULL || kept->n <= RLOCK__COPIES_MAX);
     return kept != NULL ? *kept : (struct rlock__copies){0};
 }
 
@@ -23,6 +25,7 @@ static bool is_empty(const struct rlock__copies *copies)
 
 void rlock__copies_drop(struct rlock__copies **kept)
 {
+    assert(unknown.beyond && unknown.n == 0); /* it is shared, and nobody writes to it */
     if (*kept != &unknown) {
         free(*kept);
     }
@@ -31,6 +34,7 @@ void rlock__copies_drop(struct rlock__copies **kept)
 
 void rlock__copies_keep(struct rlock__copies **kept, const struct rlock__copies *copies)
 {
+    assert(copies != *kept && copies->n <= RLOCK__COPIES_MAX);
     if (is_empty(copies)) {
         rlock__copies_drop(kept);
         return;
@@ -43,6 +47,7 @@ void rlock__copies_keep(struct rlock__copies **kept, const struct rlock__copies 
     } else {
         **kept = *copies;
     }
+    assert(rlock__copies_are_open(*kept) || (*kept)->replaced);
 }
 
 /* NULL: there is no room for it. */
@@ -50,6 +55,7 @@ static struct rlock__open_copy *open_on(struct rlock__copies *copies, struct rlo
 {
     unsigned i = 0;
 
+    assert(copies != &unknown && copies->n <= RLOCK__COPIES_MAX);
     while (i < copies->n && copies->open[i].link != link) {
         i++;
     }
@@ -76,6 +82,7 @@ void rlock__copies_add_sent(struct rlock__copies *copies, struct rlock__link *li
 {
     struct rlock__open_copy *open = gen != 0 ? open_on(copies, link) : NULL;
 
+    assert(gen == 0 || open != NULL || copies->beyond);
     if (open != NULL && open->sent < gen) {
         open->lost = later(open->lost, open->sent); /* that generation has broken since */
         open->sent = gen;
@@ -93,6 +100,7 @@ static void add_unproven(struct rlock__copies *copies, const struct rlock__open_
 
 void rlock__copies_join(struct rlock__copies *copies, const struct rlock__copies *more)
 {
+    assert(copies != more);
     for (unsigned i = 0; i < more->n; i++) {
         rlock__copies_add_lost(copies, more->open[i].link, more->open[i].lost);
         rlock__copies_add_sent(copies, more->open[i].link, more->open[i].sent);
@@ -101,10 +109,12 @@ void rlock__copies_join(struct rlock__copies *copies, const struct rlock__copies
     copies->beyond |= more->beyond;
     copies->ran |= more->ran;
     copies->replaced |= more->replaced;
+    assert(copies->n >= more->n || copies->beyond); /* none of them is forgotten */
 }
 
 static bool is_fenced(const struct rlock__link *link, uint64_t gen)
 {
+    assert(gen != 0); /* that is no generation */
     return rlock__pipeline_is_fenced(&link->pipeline, gen);
 }
 
@@ -144,8 +154,10 @@ void rlock__copies_read(struct rlock__copies *copies, const struct rlock__link *
 void rlock__copies_answered(struct rlock__copies *copies, const struct rlock__link *link,
                             uint64_t gen)
 {
+    assert(gen != 0);
     rlock__copies_read(copies, link, gen);
     for (unsigned i = copies->n; i-- > 0;) {
+        assert(i < copies->n); /* also where another one has taken the place of one */
         if (copies->open[i].link == link ||
             (copies->open[i].link->replaced && copies->open[i].unproven)) {
             copies->open[i].unproven = false;
@@ -166,6 +178,7 @@ void rlock__copies_refuted(struct rlock__copies *copies)
 bool rlock__copies_may_run(const struct rlock__copies *copies)
 {
     for (unsigned i = 0; i < copies->n; i++) {
+        assert(copies->open[i].lost != 0 || copies->open[i].sent != 0 || copies->open[i].unproven);
         if (may_run(&copies->open[i])) {
             return true;
         }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/server/hop.h"
 
+#include <assert.h>
 #include <utlist.h>
 
 #include "lock/server/channel.h"
@@ -10,12 +11,16 @@
 static bool go_to(struct rlock__request *request, struct rlock__link *link, bool asking,
                   int64_t now)
 {
+    assert(!request->sent && !request->garbled);
+    assert(link->server->core == request->spec->core);
+    assert(request->hops <= RLOCK__HOPS); /* one more than that leads home */
     request->first_t0 = rlock__hop_t0(request);
     request->hops++;
     request->link = link;
     request->gen = request->lost_gen = 0; /* none is on that link yet */
     rlock__server_need(link->server, now);
     rlock__set_asking(request, asking);
+    assert(request->asking == asking && !link->server->is_let_go);
     rlock__server_touch(link->server);
     return rlock__pipeline_submit(&link->pipeline, request, now);
 }
@@ -35,6 +40,7 @@ static struct rlock__link *link_to(const struct rlock__request *request,
     if (request->acked && rlock__acks_needed(server) != 0) {
         struct rlock__link *first = &server->links[server->n_routed];
 
+        assert(server->n_links > server->n_routed);
         return first->pipeline.up ? first : &server->links[server->n_links - 1];
     }
     return &server->links[request->spec->hash % server->n_routed];
@@ -53,6 +59,7 @@ bool rlock__hop(struct rlock__request *request, const struct rlock__reply *reply
     if (!may_hop(request)) {
         return false;
     }
+    assert(!request->sent);
     if (reply == NULL) {
         return request->asking && request->resend == RLOCK__RESEND &&
                go_to(request, home_of(request), false, now);
@@ -64,6 +71,8 @@ bool rlock__hop(struct rlock__request *request, const struct rlock__reply *reply
     if (way == RLOCK__NO_REDIRECT || server == NULL) {
         return false;
     }
+    assert(server->core == request->spec->core);
+    assert(request->copies > 0);
     request->copies--; /* that one certainly did not run */
     return go_to(request, link_to(request, server), way == RLOCK__ASK, now);
 }
@@ -73,6 +82,7 @@ bool rlock__hop_home(struct rlock__request *request, int64_t now)
     if (!request->asking || request->homed || !may_hop(request)) {
         return false;
     }
+    assert(request->copies > 0);
     request->homed = true;
     request->copies--; /* it found nothing to do */
     return go_to(request, home_of(request), false, now);
@@ -91,5 +101,6 @@ struct rlock__server *rlock__hop_learn(struct rlock__link *from, const struct rl
     if (core->driver.redirect != NULL && rlock__reply_is_error(reply)) {
         (void)core->driver.redirect(core, from, reply, &server);
     }
+    assert(server == NULL || server->core == core);
     return server;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/server/link.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "lock/common.h"
@@ -12,18 +13,23 @@
 
 int64_t rlock__tries_due(const struct rlock__tries *tries, const struct rlock__core *core)
 {
+    assert(core->n_connecting <= RLOCK__CONNECTING_MAX);
+    assert(!tries->connecting || core->n_connecting > 0);
     return tries->connecting || core->n_connecting >= RLOCK__CONNECTING_MAX ? RLOCK__NEVER
                                                                             : tries->retry_at;
 }
 
 void rlock__tries_begin(struct rlock__tries *tries, struct rlock__core *core)
 {
+    assert(!tries->connecting); /* then it is not due */
     core->n_connecting += !tries->connecting;
     tries->connecting = true;
+    assert(core->n_connecting <= RLOCK__CONNECTING_MAX);
 }
 
 static void tries_end(struct rlock__tries *tries, struct rlock__core *core)
 {
+    assert(!tries->connecting || core->n_connecting > 0);
     core->n_connecting -= tries->connecting;
     tries->connecting = false;
 }
@@ -46,6 +52,8 @@ void rlock__tries_down(struct rlock__tries *tries, struct rlock__core *core, boo
     } else {
         pause = rlock__backoff(core, tries->failures++);
     }
+    assert(pause >= 0 && pause <= RLOCK__BACKOFF_US + RLOCK__BACKOFF_MAX_US);
+    assert(!was_up || !tries->connecting);
     tries_end(tries, core);
     tries->broke_at = was_up ? now : tries->broke_at;
     tries->retry_at = now + pause;
@@ -53,6 +61,7 @@ void rlock__tries_down(struct rlock__tries *tries, struct rlock__core *core, boo
 
 int64_t rlock__link_due(const struct rlock__link *link)
 {
+    assert(!link->pipeline.up || !link->tries.connecting);
     return link->pipeline.up || link->server->is_let_go
                ? RLOCK__NEVER
                : rlock__tries_due(&link->tries, link->server->core);
@@ -60,6 +69,8 @@ int64_t rlock__link_due(const struct rlock__link *link)
 
 size_t rlock__link_begin(struct rlock__link *link, uint64_t ret_unfenced[RLOCK__UNFENCED_MAX])
 {
+    assert(!link->pipeline.up && !link->server->is_let_go && !link->is_let_go);
+    assert(link->n_unfenced <= RLOCK__UNFENCED_MAX);
     rlock__tries_begin(&link->tries, link->server->core);
     memcpy(ret_unfenced, link->unfenced, sizeof(link->unfenced));
     return link->n_unfenced;
@@ -79,6 +90,7 @@ static void on_pong(struct rlock__request *request, const struct rlock__reply *r
 {
     (void)reply;
     (void)now;
+    assert(request->subject == NULL && request->copies <= 1);
     (void)rlock__request_free(request);
 }
 
@@ -100,6 +112,8 @@ static void on_idle(struct rlock__timer *timer, int64_t now)
 
     int64_t idle_us = idle_of(pipeline);
 
+    assert(idle_us > 0);      /* else it would fire again at once, for ever */
+    assert(!link->is_let_go); /* that unsets it */
     rlock__server_touch(link->server);
     if (pipeline->up && pipeline->sent == NULL && now >= pipeline->heard_at + idle_us) {
         ping = rlock__request_new(&link->server->core->requests, on_pong, NULL);
@@ -124,16 +138,21 @@ void rlock__link_settle(struct rlock__link *link, int64_t now)
         /* that a reply is overdue is for a tick to say, when all was read */
         rlock__pipeline_check(&link->pipeline, now);
     }
+    assert(!link->pipeline.close || !link->pipeline.up);
+    assert(!link->pipeline.drains || link->pipeline.sent != NULL || !link->pipeline.up);
     overdue = rlock__pipeline_overdue_at(&link->pipeline);
     if (!link->overdue.set || link->overdue.at != overdue) {
         rlock__timer_set(&link->server->core->timers, &link->overdue, overdue);
     }
+    assert(link->overdue.set == (link->pipeline.sent != NULL));
 }
 
 /* ---- Up and down ---- */
 
 void rlock__link_init(struct rlock__link *link, struct rlock__server *server)
 {
+    assert(server->core->opts.op_timeout_us > 0 && server->core->opts.failover_us >= 0);
+    assert(!link->pipeline.up && link->pipeline.gen == 0 && link->acks == NULL);
     link->server = server;
     link->overdue.fire = on_overdue;
     link->idle.fire = on_idle;
@@ -146,6 +165,9 @@ void rlock__link_fini(struct rlock__link *link)
     struct rlock__timers *timers = &link->server->core->timers;
 
     rlock__pipeline_fini(&link->pipeline);
+    assert(link->acks == NULL && link->wait == NULL); /* what was answered has left */
+    assert(link->n_granted == 0);
+    assert(link->unsent == NULL && link->releasing == 0);
     rlock__timer_unset(timers, &link->overdue);
     rlock__timer_unset(timers, &link->idle);
 }
@@ -183,6 +205,9 @@ void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, 
     struct rlock__core *core = link->server->core;
     bool all = fenced && !link->unfenceable;
 
+    assert(gen > link->pipeline.gen && gen <= core->last_gen);
+    assert(!link->is_let_go);
+    assert(link->pipeline.fenced_below <= gen);
     note_up(link, now);
     link->warned = link->final = link->replaced = false;
     link->code = 0;
@@ -191,6 +216,7 @@ void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, 
     rlock__tries_up(&link->tries, core, now);
     rlock__pipeline_up(&link->pipeline, gen, all ? gen : link->pipeline.fenced_below, now);
     rlock__timer_set(&core->timers, &link->idle, now + idle_of(&link->pipeline));
+    assert(link->idle.set);
     rlock__server_need(link->server, now);
     rlock__listing_begin(link, now);
 }
@@ -198,12 +224,14 @@ void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, 
 /* The connection that broke may still run something on the server. */
 static void remember_unfenced(struct rlock__link *link)
 {
+    assert(link->n_unfenced <= RLOCK__UNFENCED_MAX);
     if (link->client_id == 0 || link->n_unfenced == RLOCK__UNFENCED_MAX) {
         link->unfenceable = true;
     } else {
         link->unfenced[link->n_unfenced++] = link->client_id;
     }
     link->client_id = 0;
+    assert(link->n_unfenced > 0 || link->unfenceable);
 }
 
 bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool final,
@@ -211,10 +239,13 @@ bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool fin
 {
     struct rlock__core *core = link->server->core;
 
+    assert(gen <= link->pipeline.gen);
+    assert(code != 0); /* it says that the link is down */
     if (link->pipeline.up && gen < link->pipeline.gen) {
         return false;
     }
     if (link->is_let_go) { /* all on it was answered */
+        assert(!link->pipeline.up && link->pipeline.sent == NULL && link->code == 0);
         link->is_let_go = false;
         link->client_id = 0;
         tries_end(&link->tries, core);
@@ -231,6 +262,7 @@ bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool fin
         link->tries.retry_at = rlock__max(link->tries.retry_at, now + rlock__backoff(core, 0));
     }
     rlock__pipeline_down(&link->pipeline, gen, now);
+    assert(!link->pipeline.up && !link->tries.connecting);
     link->code = code;
     link->final = final;
     (void)snprintf(link->error, sizeof(link->error), "%s", text);
@@ -241,6 +273,7 @@ void rlock__link_withhold(struct rlock__link *link, const char *why, int64_t now
 {
     rlock__server_touch(link->server);
     rlock__pipeline_break(&link->pipeline, "another server may be the right one", now);
+    assert(!link->pipeline.up && link->pipeline.sent == NULL);
     link->warned = true; /* whoever withholds it says why */
     (void)snprintf(link->error, sizeof(link->error), "%s", why);
 }
@@ -252,6 +285,7 @@ void rlock__link_heard(struct rlock__link *link, uint64_t gen, const struct rloc
     struct rlock__core *core = link->server->core;
     bool demoted = rlock__reply_is_error(reply) && rlock__is_demoted(reply);
 
+    assert(gen != 0 && gen <= pipeline->gen);
     if (demoted && pipeline->up && gen == pipeline->gen && !pipeline->drains) {
         rlock__pipeline_drain(pipeline, "READONLY: the server is a replica");
         if (core->driver.on_demoted != NULL) {

@@ -9,6 +9,7 @@
 
 static void leave(struct rlock__listener *listener)
 {
+    assert(listener->channel->listeners != NULL);
     DL_DELETE(listener->channel->listeners, listener);
     rlock__channel_unsettle(listener->channel);
     listener->channel = NULL;
@@ -31,6 +32,8 @@ static bool join(struct rlock__listener *listener)
 
 void rlock__listener_begin(struct rlock__core *core, struct rlock__listener *listener)
 {
+    assert(listener->spec->core == core);
+    assert(listener->channel == NULL && !listener->has_heard && !listener->is_over);
     listener->core = core;
     DL_APPEND2(core->listeners, listener, all_prev, all_next);
     if (core->closed || !join(listener)) {
@@ -43,11 +46,13 @@ void rlock__listener_begin(struct rlock__core *core, struct rlock__listener *lis
 void rlock__listener_end(struct rlock__listener *listener)
 {
     if (listener->is_over) {
+        assert(listener->channel == NULL);
         return;
     }
     if (listener->channel != NULL) {
         leave(listener);
     }
+    assert(listener->core->listeners != NULL);
     DL_DELETE2(listener->core->listeners, listener, all_prev, all_next);
     listener->is_over = true;
     rlock__listener_has_heard(listener);
@@ -59,6 +64,7 @@ void rlock__listeners_reroute(struct rlock__core *core)
 
     DL_FOREACH_SAFE2(core->listeners, listener, after, all_next)
     {
+        assert(!listener->is_over);
         if (listener->channel->server != rlock__route(listener->spec)->server) {
             leave(listener);
             if (!join(listener)) {
@@ -70,6 +76,7 @@ void rlock__listeners_reroute(struct rlock__core *core)
 
 void rlock__listeners_close(struct rlock__core *core)
 {
+    assert(core->closed); /* else more may come */
     while (core->listeners != NULL) {
         rlock__listener_end(core->listeners);
     }
@@ -80,6 +87,7 @@ struct rlock__listener *rlock__core_take_heard(struct rlock__core *core)
     struct rlock__listener *listener = core->heard;
 
     if (listener != NULL) {
+        assert(listener->has_heard && listener->core == core);
         core->heard = listener->heard_next;
         listener->heard_next = NULL;
         listener->has_heard = false;

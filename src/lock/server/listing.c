@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/server/listing.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "lock/server/route.h"
@@ -13,6 +14,7 @@ static void tell_out(struct rlock__server *server, struct rlock__replica *it)
 {
     char why[64];
 
+    assert(it->is_out && it->is_known && it->place[0] != '\0');
     if (!it->is_held_down) {
         (void)snprintf(why, sizeof(why), "no link for some seconds");
     } else if (it->n_asked != 0) {
@@ -29,6 +31,8 @@ static void tell_out(struct rlock__server *server, struct rlock__replica *it)
 
 static void tell_one(struct rlock__server *server, struct rlock__replica *it)
 {
+    assert(!it->is_out || !it->is_listed);
+    assert(!it->is_foreign || !it->is_known);
     if (it->is_out && !it->is_told) {
         tell_out(server, it);
         it->is_told = true;
@@ -88,6 +92,7 @@ bool rlock__listing_known(struct rlock__server *server, const struct rlock__repl
     if (server->replicas.n_known != 0 && !server->listing.timer.set) {
         rlock__timer_set(&server->core->timers, &server->listing.timer, now);
     }
+    assert(server->replicas.n_known == 0 || server->listing.timer.set);
     return rlock__acks_are_possible(server) != before;
 }
 
@@ -105,6 +110,8 @@ static void on_list(struct rlock__request *request, const struct rlock__reply *r
     struct rlock__server *server = request->subject;
     struct rlock__listing *listing = &server->listing;
 
+    assert(listing->request == request && request->copies <= 1);
+    assert(reply == NULL || server->links[0].pipeline.up);
     listing->request = NULL;
     (void)rlock__request_free(request);
     if (reply != NULL && rlock__reply_is_error(reply)) {
@@ -125,6 +132,7 @@ static void ask(struct rlock__server *server, int64_t now)
     struct rlock__pipeline *pipeline = &server->links[0].pipeline;
     struct rlock__request *request;
 
+    assert(server->replicas.n_known != 0 && !server->core->closed);
     if (!pipeline->up || pipeline->drains || server->listing.request != NULL) {
         return;
     }
@@ -138,6 +146,7 @@ static void ask(struct rlock__server *server, int64_t now)
     rlock__replicas_ask(&server->replicas);
     rlock__server_touch(server);
     if (rlock__pipeline_submit(pipeline, request, now)) {
+        assert(request->sent); /* on this link, and on no other one */
         server->listing.request = request;
     } else {
         (void)rlock__request_free(request);
@@ -160,6 +169,7 @@ void rlock__listing_begin(struct rlock__link *link, int64_t now)
 {
     struct rlock__server *server = link->server;
 
+    assert(link->pipeline.up);
     if (link == &server->links[0] && server->listing.timer.set) {
         rlock__timer_set(&server->core->timers, &server->listing.timer, now);
     }
@@ -167,5 +177,6 @@ void rlock__listing_begin(struct rlock__link *link, int64_t now)
 
 void rlock__listing_init(struct rlock__server *server)
 {
+    assert(!server->listing.timer.set && server->listing.request == NULL);
     server->listing.timer.fire = on_due;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/server/replicas.h"
 
+#include <assert.h>
 #include <rlock/rlock.h>
 #include <stdio.h>
 
@@ -17,6 +18,7 @@ unsigned rlock__rows(uint32_t rows)
 
 static uint32_t bit(const struct rlock__replicas *all, const struct rlock__replica *it)
 {
+    assert(it >= all->each && it < all->each + RLOCK__REPLICAS);
     return (uint32_t)1 << (it - all->each);
 }
 
@@ -49,6 +51,7 @@ static void sweep(struct rlock__replicas *all)
         struct rlock__replica *it = &all->each[i];
 
         if (it->place[0] != '\0' && !it->is_known && !it->is_barred && !it->is_seen) {
+            assert(!it->is_out && !it->is_listed);
             *it = (struct rlock__replica){.since = 0};
             all->changes++;
         }
@@ -62,6 +65,7 @@ static bool is_alive_without(const struct rlock__replicas *all, const struct rlo
 {
     int64_t after = all->alive_after_us != 0 ? all->alive_after_us : ALIVE_AFTER_US;
 
+    assert(it->missing_since != 0);
     return all->was_alive_at >= it->missing_since + after;
 }
 
@@ -81,6 +85,7 @@ static void judge(struct rlock__replicas *all, int64_t now)
     for (size_t i = 0; i < RLOCK__REPLICAS; i++) {
         struct rlock__replica *it = &all->each[i];
 
+        assert(!it->is_known || it->place[0] != '\0');
         if (it->is_listed || !it->is_known) {
             it->is_out = false;
         } else if (!it->is_out && is_gone(all, it, now)) {
@@ -92,6 +97,7 @@ static void judge(struct rlock__replicas *all, int64_t now)
 
 void rlock__replicas_alive(struct rlock__replicas *all, int64_t at)
 {
+    assert(at != RLOCK__NEVER);
     all->alive_at = rlock__max(all->alive_at, at);
 }
 
@@ -102,6 +108,7 @@ static void know(struct rlock__replicas *all, const struct rlock__replica_word *
     struct rlock__replica *it = row_of(all, word->place);
     bool was_barred = it != NULL && it->is_barred;
 
+    assert(now != 0); /* missing_since: that is never */
     if (it == NULL) {
         all->n_known += !word->is_barred;
         all->is_vague = true;
@@ -129,6 +136,7 @@ void rlock__replicas_known(struct rlock__replicas *all, const struct rlock__repl
 {
     bool was_known[RLOCK__REPLICAS];
 
+    assert(words != NULL || n == 0);
     for (size_t i = 0; i < RLOCK__REPLICAS; i++) {
         was_known[i] = all->each[i].is_known;
     }
@@ -146,6 +154,7 @@ void rlock__replicas_known(struct rlock__replicas *all, const struct rlock__repl
         all->each[i].is_known = all->each[i].is_known && is_named;
         all->each[i].is_barred = all->each[i].is_barred && is_named;
         all->each[i].is_out = all->each[i].is_out && all->each[i].is_known;
+        assert(!all->each[i].is_known || !all->each[i].is_barred);
         all->changes += was_known[i] && !all->each[i].is_known;
     }
     sweep(all);
@@ -187,6 +196,7 @@ static struct rlock__replica *see(struct rlock__replicas *all, struct rlock__byt
     int len = snprintf(place, sizeof(place), "%.*s:%.*s", (int)address.len, address.at,
                        (int)port.len, port.at);
 
+    assert(now != 0); /* since: that is never */
     it = len > 0 && (size_t)len < sizeof(place) ? row_of(all, place) : NULL;
     if (it != NULL) {
         it->is_seen = true;
@@ -197,6 +207,7 @@ static struct rlock__replica *see(struct rlock__replicas *all, struct rlock__byt
 
 void rlock__replicas_ask(struct rlock__replicas *all)
 {
+    assert(all->alive_at >= all->was_alive_at);
     all->was_alive_at = all->alive_at;
 }
 
@@ -215,6 +226,7 @@ static void end_list(struct rlock__replicas *all, int64_t now)
         it->since = it->is_seen ? it->since : 0;
         known = known || (it->is_seen && (it->is_known || it->is_barred));
         strange = strange || (it->is_seen && !it->is_known && !it->is_barred);
+        assert(!it->is_listed || it->is_linked);
         if (it->is_listed) {
             it->missing_since = 0;
             it->is_out = false;
@@ -224,6 +236,7 @@ static void end_list(struct rlock__replicas *all, int64_t now)
         it->is_foreign =
             it->is_seen && !it->is_known && (it->is_barred || now >= it->since + RLOCK__FRESH_US);
     }
+    assert((known || strange) || all->quick == 0); /* of an empty list */
     all->was_matched = all->was_matched || known;
     all->is_strange = strange && !all->was_matched;
     sweep(all);
@@ -306,6 +319,7 @@ uint32_t rlock__replicas_role(struct rlock__replicas *all, const struct rlock__r
         }
     }
     end_list(all, now);
+    assert(offset >= 0 || have == 0);
     all->quick = have;
     return have;
 }
@@ -328,6 +342,7 @@ static unsigned count(const struct rlock__replicas *all, int acks)
     case RLOCK_ACKS_ALL:
         return all->n_known;
     default:
+        assert(acks > 0);
         return (unsigned)acks;
     }
 }
@@ -358,6 +373,7 @@ static struct rlock__need need_named(const struct rlock__replicas *all, int acks
         need.n = fresh != 0;
         need.count = need.n;
     }
+    assert((need.must & need.may) == 0); /* else a replica would count twice */
     return need;
 }
 
@@ -371,6 +387,7 @@ struct rlock__need rlock__replicas_need(const struct rlock__replicas *all, int a
 
 bool rlock__need_is_met(const struct rlock__need *need, uint32_t have)
 {
+    assert((need->must & need->may) == 0);
     return (have & need->must) == need->must && rlock__rows(have & need->may) >= need->n;
 }
 

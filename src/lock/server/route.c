@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/server/route.h"
 
+#include <assert.h>
+
 struct rlock__link *rlock__route(const struct rlock__spec *spec)
 {
     struct rlock__server *server = spec->core->driver.route(spec->core, spec);
 
+    assert(server->core == spec->core);
+    assert(server->n_routed > 0 && server->n_routed <= server->n_links);
     return &server->links[spec->hash % server->n_routed];
 }
 
@@ -44,6 +48,7 @@ unsigned rlock__acks_needed(const struct rlock__server *server)
     if (!rlock__acks_are_possible(server)) {
         return 0;
     }
+    assert(server->n_links > server->n_routed); /* those that WAIT goes over */
     need = rlock__acks_need(server);
     return rlock__need_size(&need) + server->core->opts.acks_on_disk;
 }

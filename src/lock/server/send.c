@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/server/send.h"
 
+#include <assert.h>
+
 #include "lock/common.h"
 #include "lock/server/route.h"
 
@@ -8,6 +10,7 @@ void rlock__set_asking(struct rlock__request *request, bool asking)
 {
     struct rlock__cmd *cmd = &request->cmd;
 
+    assert(!request->sent); /* its copy is encoded already */
     if (request->asking == asking) {
         return;
     }
@@ -16,6 +19,7 @@ void rlock__set_asking(struct rlock__request *request, bool asking)
         request->untold_len = cmd->args.len;
         rlock__cmd_arg(cmd, rlock__bytes_of("asking"));
     } else if (cmd->script != NULL) {
+        assert(cmd->n_args > 0 && request->untold_len <= cmd->args.len);
         cmd->args.len = request->untold_len;
         cmd->n_args--;
     }
@@ -24,6 +28,9 @@ void rlock__set_asking(struct rlock__request *request, bool asking)
 bool rlock__submit(struct rlock__request *request, struct rlock__spec *spec,
                    struct rlock__link *link, int64_t now)
 {
+    assert(!request->sent && !request->garbled);
+    assert(request->answer != NULL && request->subject != NULL);
+    assert(spec->core == link->server->core);
     request->spec = spec;
     request->link = link;
     request->homed = false;
@@ -32,16 +39,19 @@ bool rlock__submit(struct rlock__request *request, struct rlock__spec *spec,
     rlock__set_asking(request, spec->core->driver.redirect != NULL &&
                                    link->server != rlock__route(spec)->server);
     rlock__server_touch(link->server);
+    assert(!link->server->is_let_go && link->server->is_touched);
     return rlock__pipeline_submit(&link->pipeline, request, now);
 }
 
 struct rlock__request *rlock__abandon(struct rlock__request *request)
 {
+    assert(request->subject != NULL && request->link != NULL);
     request->subject = NULL;
     request->resend = RLOCK__DROP;
     if (request->sent) {
         return NULL;
     }
+    assert(request->link->pipeline.waiting != NULL);
     rlock__server_touch(request->link->server);
     rlock__pipeline_withdraw(&request->link->pipeline, request);
     return rlock__request_free(request);
@@ -57,6 +67,8 @@ struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rloc
                                .count = count,
                                .lease_ms = rlock__ms_up(lease_us)};
 
+    assert(number != 0);
+    assert(lease_us >= 0 && subject != NULL);
     if (request == NULL) {
         return NULL;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/server/server.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <utlist.h>
 
@@ -11,6 +12,7 @@
 void rlock__server_init(struct rlock__server *server, struct rlock__core *core, unsigned n_routed,
                         unsigned n_acks)
 {
+    assert(n_routed > 0 && n_routed + n_acks <= RLOCK__LINKS_MAX);
     server->core = core;
     server->n_routed = n_routed;
     server->n_links = n_routed + n_acks;
@@ -23,10 +25,12 @@ void rlock__server_init(struct rlock__server *server, struct rlock__core *core, 
 
 void rlock__server_fini(struct rlock__server *server)
 {
+    assert(server->channels.n == 0 && server->stocks.n == 0);
     rlock__acks_drop(server, 0);
     for (unsigned i = 0; i < server->n_links; i++) {
         rlock__link_fini(&server->links[i]);
     }
+    assert(server->gathered == NULL);
     rlock__buf_fini(&server->sub.out);
 }
 
@@ -73,6 +77,7 @@ bool rlock__server_found(struct rlock__server *server, const char *run_id, int64
     server->life += restarted;
     server->core->moved_at = restarted ? now : server->core->moved_at;
     note_age(server, uptime_s, restarted, now);
+    assert(server->started_at <= server->seen_at);
     return restarted;
 }
 
@@ -83,6 +88,7 @@ void rlock__server_changed(struct rlock__server *server, int64_t now)
     rlock__server_touch(server);
     for (unsigned i = 0; i < server->n_links; i++) {
         rlock__pipeline_break(&server->links[i].pipeline, "another server is in its place", now);
+        assert(!server->links[i].pipeline.up && server->links[i].pipeline.sent == NULL);
     }
     DL_FOREACH2(server->core->calls, call, all_next)
     {
@@ -106,6 +112,8 @@ static void note_age_missed(struct rlock__server *server)
 
 bool rlock__server_is_young(struct rlock__server *server, int64_t min_uptime_us, int64_t now)
 {
+    assert(min_uptime_us >= 0);
+    assert(!server->is_age_told || server->started_at != RLOCK__UNKNOWN);
     if (min_uptime_us != 0 && !server->is_age_told) {
         note_age_missed(server);
     }
@@ -121,6 +129,7 @@ void rlock__server_told_time(struct rlock__server *server, int64_t seconds, int6
     int64_t margin = RLOCK__SECOND / 2 + (now - t0) + server->clock_slack;
     bool known = server->clock_offset != 0;
 
+    assert(now >= t0 && server->clock_slack >= 0);
     server->clock_offset = offset;
     server->clock_slack = now - t0;
     if (!known || (step <= margin && step >= -margin)) {

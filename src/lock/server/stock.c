@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/server/stock.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -49,6 +50,7 @@ static struct rlock__stock *stock_find(const struct rlock__call *call)
     while (node != NULL && !rlock__bytes_equal(stock_of(node)->channel, channel)) {
         node = rlock__table_next(node);
     }
+    assert(node == NULL || stock_of(node)->server == server);
     return stock_of(node);
 }
 
@@ -56,15 +58,20 @@ static void take_out(struct rlock__channel *channel)
 {
     struct rlock__stock *stock = channel->stock;
 
+    assert(stock->server == channel->server);
     if (channel->is_spent) {
+        assert(stock->n_spent > 0);
         DL_DELETE2(stock->spent, channel, stock_prev, stock_next);
         stock->n_spent--;
     } else {
+        assert(stock->n_ahead > 0);
         DL_DELETE2(stock->ahead, channel, stock_prev, stock_next);
         stock->n_ahead--;
     }
     channel->stock = NULL;
     channel->is_spent = false;
+    assert((stock->ahead == NULL) == (stock->n_ahead == 0));
+    assert((stock->spent == NULL) == (stock->n_spent == 0));
 }
 
 /* Ends the subscriptions of all in the list, with one command. Those that are not live are left to
@@ -76,6 +83,8 @@ static void give_up(struct rlock__channel *list)
 
     DL_FOREACH_SAFE2(list, channel, after, stock_next)
     {
+        assert(!rlock__channel_is_needed(channel));
+        assert(n < 2 * MOST); /* the list has no more */
         take_out(channel);
         if (channel->live && channel->asked == RLOCK__ASKED_NOTHING && n < 2 * MOST) {
             live[n++] = channel;
@@ -92,6 +101,7 @@ static void stock_drop(struct rlock__stock *stock)
 
     give_up(stock->ahead);
     give_up(stock->spent);
+    assert(stock->n_ahead == 0 && stock->n_spent == 0);
     rlock__timer_unset(&server->core->timers, &stock->idle);
     rlock__table_remove(&server->stocks, &stock->node);
     free(stock);
@@ -109,6 +119,7 @@ static struct rlock__stock *stock_new(const struct rlock__call *call)
     struct rlock__bytes name = call->spec->channel;
     struct rlock__stock *stock = calloc(1, sizeof(*stock) + name.len);
 
+    assert(may_have(call) && stock_find(call) == NULL);
     if (stock == NULL) {
         return NULL;
     }
@@ -126,6 +137,7 @@ static void order(struct rlock__stock *stock, const struct rlock__spec *spec)
     struct rlock__channel *fresh[MOST];
     size_t n = 0;
 
+    assert(stock->wanted <= MOST && stock->server->sub.up);
     while (stock->n_ahead < stock->wanted) {
         uint64_t number = ++spec->core->last_number;
         struct rlock__channel *channel = rlock__channel_own(stock->server, spec, number);
@@ -133,12 +145,14 @@ static void order(struct rlock__stock *stock, const struct rlock__spec *spec)
         if (channel == NULL) {
             break;
         }
+        assert(channel->stock == NULL && !channel->live && !rlock__channel_is_needed(channel));
         channel->number = number;
         channel->stock = stock;
         DL_APPEND2(stock->ahead, channel, stock_prev, stock_next);
         stock->n_ahead++;
         fresh[n++] = channel;
     }
+    assert(n <= MOST && stock->n_ahead <= MOST);
     rlock__channels_ask(fresh, n, true);
 }
 
@@ -169,13 +183,17 @@ bool rlock__stock_take(struct rlock__call *call)
     bool waits = call->acquire.wait_us != 0 && call->acquire.batch == NULL;
     struct rlock__stock *stock = waits ? stock_find(call) : NULL;
     struct rlock__channel *channel = stock != NULL ? stock->ahead : NULL;
+    bool joined;
 
     if (channel == NULL || !channel->live || channel->asked != RLOCK__ASKED_NOTHING) {
         return false;
     }
+    assert(!channel->is_spent && channel->number != 0 && !rlock__channel_is_needed(channel));
     take_out(channel);
     call->number = channel->number;
-    return rlock__channel_join(call);
+    joined = rlock__channel_join(call);
+    assert(!joined || call->channel == channel); /* by its number */
+    return joined;
 }
 
 bool rlock__stock_put_by(struct rlock__channel *channel, const struct rlock__call *call)
@@ -187,12 +205,14 @@ bool rlock__stock_put_by(struct rlock__channel *channel, const struct rlock__cal
         channel->asked != RLOCK__ASKED_NOTHING) {
         return false;
     }
+    assert(channel->stock == NULL && stock->n_spent < MOST);
     channel->stock = stock;
     channel->is_spent = true;
     DL_APPEND2(stock->spent, channel, stock_prev, stock_next);
     stock->n_spent++;
     if (stock->n_spent == MOST) {
         give_up(stock->spent);
+        assert(stock->n_spent == 0);
     }
     return true;
 }
@@ -211,6 +231,7 @@ void rlock__stocks_drop(struct rlock__server *server)
     while ((stock = stock_of(rlock__table_after(&server->stocks, NULL))) != NULL) {
         stock_drop(stock);
     }
+    assert(server->stocks.n == 0);
     rlock__table_fini(&server->stocks);
 }
 
@@ -218,6 +239,7 @@ void rlock__stocks_close(struct rlock__core *core)
 {
     struct rlock__server *server;
 
+    assert(core->closed); /* else a call may make one anew */
     DL_FOREACH(core->servers, server) {
         rlock__stocks_drop(server);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/server/subscriber.h"
 
+#include <assert.h>
 #include <utlist.h>
 
 #include "lock/server/channel.h"
@@ -16,6 +17,8 @@ int64_t rlock__subscriber_due(const struct rlock__server *server)
     const struct rlock__subscriber *sub = &server->sub;
     const struct rlock__core *core = server->core;
 
+    assert(!sub->up || !sub->tries.connecting);
+    assert(sub->up || sub->asked == NULL);
     if (sub->up && is_unneeded(server)) {
         return 0;
     }
@@ -38,6 +41,7 @@ bool rlock__subscriber_begin(struct rlock__server *server, int64_t now)
 
 void rlock__subscriber_up(struct rlock__server *server, int64_t now)
 {
+    assert(!server->sub.up);
     if (server->sub.tries.broke_at != 0) {
         rlock__note(server->core, RLOCK_LOG_INFO,
                     "server %s: the subscriber connection is back after %lld ms", server->address,
@@ -65,6 +69,8 @@ void rlock__subscriber_down(struct rlock__server *server, int64_t now)
         note_broken(server);
         rlock__channels_down(server);
     }
+    assert(!server->sub.up && !server->sub.tries.connecting);
+    assert(server->sub.asked == NULL && server->sub.out.len == 0);
 }
 
 /* Whether it is this word, or that of sharded channels: with an s in front. */
@@ -95,6 +101,7 @@ void rlock__subscriber_heard(struct rlock__server *server, const struct rlock__r
     struct rlock__bytes what = rlock__reply_str(reply, 0), name = rlock__reply_str(reply, 1);
     struct rlock__channel *channel;
 
+    assert(server->sub.up);
     server->sub.tries.heard = true;
     server->sub.heard_at = now;
     server->sub.pinged_at = 0;
@@ -126,6 +133,7 @@ bool rlock__subscriber_check(struct rlock__server *server, int64_t now)
     if (sub->pinged_at != 0 || is_unneeded(server)) {
         return false;
     }
+    assert(now != 0); /* pinged_at: that is never */
     sub->pinged_at = now;
     return rlock__buf_add(&sub->out, "*1\r\n$4\r\nPING\r\n", 14);
 }

@@ -14,7 +14,8 @@ bool rlock__channel_join(struct rlock__call *call)
     struct rlock__channel *channel = queues ? rlock__channel_own(server, call->spec, call->number)
                                             : rlock__channel_get(server, call->spec->channel);
 
-    assert(call->channel == NULL);
+    assert(call->kind == RLOCK__ACQUIRE && call->channel == NULL);
+    assert(channel == NULL || channel->server == server);
     if (channel == NULL) {
         return false;
     }
@@ -28,6 +29,7 @@ static struct rlock__channel *leave(struct rlock__call *call)
 {
     struct rlock__channel *channel = call->channel;
 
+    assert(channel->waiters != NULL && call->kind == RLOCK__ACQUIRE);
     call->channel = NULL;
     DL_DELETE2(channel->waiters, call, wait_prev, wait_next);
     return channel;
@@ -49,5 +51,6 @@ void rlock__channel_leave_granted(struct rlock__call *call)
 
 bool rlock__channel_is_live(const struct rlock__call *call)
 {
+    assert(call->channel == NULL || call->channel->waiters != NULL);
     return call->channel != NULL && rlock__channel_is_subscribed(call->channel);
 }
