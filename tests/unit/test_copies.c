@@ -199,6 +199,8 @@ TEST(a_refusal_proves_that_a_copy_was_read_and_not_what_it_did)
     static struct rlock__link link;
     struct rlock__copies copies = {.n = 0};
 
+    link.pipeline.up = true;
+    link.pipeline.gen = 1;
     rlock__copies_add_sent(&copies, &link, 1);
     rlock__copies_read(&copies, &link, 1);
     assert_false(rlock__copies_may_run(&copies));
@@ -215,6 +217,8 @@ TEST(what_is_fenced_on_another_link_stays_open_until_something_sent_later_is_ans
     struct rlock__copies copies = {.n = 0};
 
     rlock__copies_add_lost(&copies, &other, 1);
+    asked.pipeline.up = true;
+    asked.pipeline.gen = 1;
     rlock__copies_add_sent(&copies, &asked, 1);
     other.pipeline.fenced_below = 2; /* after the release was sent, and before its answer */
     rlock__copies_answered(&copies, &asked, 1);

@@ -182,14 +182,17 @@ static void on_released(struct rlock__orphan *orphan, int64_t now)
 static bool hops(struct rlock__orphan *orphan, struct rlock__request *request,
                  const struct rlock__reply *reply, int64_t now)
 {
+    const struct rlock__pipeline *pipeline = &orphan->link->pipeline;
     uint64_t gen = request->gen;
+    /* no server has read a request that waited for its link when the slot map changed */
+    bool was_read = reply != NULL && pipeline->up && gen == pipeline->gen;
     bool good = reply != NULL && !rlock__reply_is_error(reply);
     bool gone = good && orphan->spec->ops->read_release(reply).outcome == RLOCK__GONE;
     bool hopped = rlock__hop(request, reply, now);
 
-    if (good || (reply != NULL && hopped)) {
+    if (was_read && (good || hopped)) {
         rlock__copies_answered(&orphan->copies, orphan->link, gen);
-    } else if (reply != NULL) {
+    } else if (was_read) {
         rlock__copies_read(&orphan->copies, orphan->link, gen);
     }
     if (!hopped && !(gone && rlock__hop_home(request, now))) {
@@ -206,9 +209,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     struct rlock__orphan *orphan = request->subject;
     bool garbled = request->garbled;
 
-    assert(orphan == NULL || orphan->request == request);
-    assert(orphan == NULL || orphan->link->releasing > 0);
-    assert(orphan == NULL || (!orphan->is_unsent && !orphan->timer.set));
+    assert(orphan == NULL || (orphan->request == request && orphan->link->releasing > 0));
     if (orphan != NULL && hops(orphan, request, reply, now)) {
         return;
     }

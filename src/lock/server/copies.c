@@ -145,6 +145,8 @@ void rlock__copies_read(struct rlock__copies *copies, const struct rlock__link *
         struct rlock__open_copy *open = &copies->open[i];
 
         if (open->link == link) {
+            assert(gen == 0 || open->sent != gen || is_fenced(link, gen) ||
+                   (link->pipeline.up && link->pipeline.gen == gen)); /* a server read it */
             open->sent = open->sent == gen ? 0 : open->sent;
             open->unproven |= !may_run(open);
         }
