@@ -212,3 +212,22 @@ TEST(of_one_run_the_latest_start_counts_that_it_told)
     assert_int_equal(core->servers->started_at, seen + 2 * RLOCK__SECOND);
     shut(&scene);
 }
+
+/* A broken server reports numbers whose sums would overflow. */
+TEST(absurd_numbers_of_a_server_are_limited)
+{
+    static struct scene scene;
+    struct rlock__server *server;
+    const int64_t seen = 1000 * RLOCK__SECOND;
+
+    open(&scene);
+    server = scene.core.servers;
+    rlock__core_found(server, "a", INT64_MAX, seen);
+    assert_true(server->started_at < seen && server->started_at > -RLOCK__NEVER / 2);
+    rlock__core_found(server, "a", INT64_MIN + 1, seen);
+    rlock__server_told_time(server, INT64_MAX, INT64_MAX, seen, seen);
+    assert_true(server->clock_offset > 0 && server->clock_offset < RLOCK__NEVER / 2);
+    rlock__server_told_time(server, INT64_MIN, INT64_MIN, seen, seen);
+    assert_int_equal(server->clock_offset, -seen);
+    shut(&scene);
+}

@@ -193,6 +193,12 @@ void rlock__wait_send(struct rlock__link *link, int64_t now)
     }
 }
 
+/* A number of servers in a reply. A server that is broken may report any number. */
+static int64_t count_of(const struct rlock__reply *reply, size_t i)
+{
+    return rlock__min(rlock__max(rlock__reply_int(reply, i, 0), 0), INT16_MAX);
+}
+
 /* ---- Answers ---- */
 
 static void on_waited(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
@@ -215,8 +221,8 @@ static void on_waited(struct rlock__request *request, const struct rlock__reply 
         return;
     }
     waited.error = rlock__reply_is_error(reply) ? reply : NULL;
-    waited.local = on_disk ? rlock__reply_int(reply, 0, 0) : 0;
-    waited.count = rlock__reply_int(reply, on_disk ? 1 : 0, 0);
+    waited.local = on_disk ? count_of(reply, 0) : 0;
+    waited.count = count_of(reply, on_disk ? 1 : 0);
     link->round.count = waited.count;
     if (!link->round.is_named || waited.error != NULL || link->server->listing.is_nameless) {
         decide(link, &waited, now);

@@ -9,6 +9,9 @@
 #include "lock/server/channel.h"
 #include "lock/server/listing.h"
 
+/* A server that is broken may report any number; its sums must not overflow. */
+#define MOST_SECONDS (INT64_C(1000) * 365 * 86400)
+
 void rlock__server_init(struct rlock__server *server, struct rlock__core *core, unsigned n_routed,
                         unsigned n_acks)
 {
@@ -43,7 +46,9 @@ void rlock__server_fini(struct rlock__server *server)
  */
 static int64_t start_of(int64_t uptime_s, int64_t now)
 {
-    return uptime_s < 0 ? now : now - rlock__max(uptime_s - 1, 0) * RLOCK__SECOND;
+    int64_t passed = rlock__min(rlock__max(uptime_s - 1, 0), MOST_SECONDS);
+
+    return uptime_s < 0 ? now : now - passed * RLOCK__SECOND;
 }
 
 /*
@@ -125,7 +130,9 @@ bool rlock__server_is_young(struct rlock__server *server, int64_t min_uptime_us,
 void rlock__server_told_time(struct rlock__server *server, int64_t seconds, int64_t us, int64_t t0,
                              int64_t now)
 {
-    int64_t offset = seconds * RLOCK__SECOND + us - now, step = offset - server->clock_offset;
+    int64_t clock = rlock__min(rlock__max(seconds, 0), MOST_SECONDS) * RLOCK__SECOND +
+                    rlock__min(rlock__max(us, 0), RLOCK__SECOND);
+    int64_t offset = clock - now, step = offset - server->clock_offset;
     int64_t margin = RLOCK__SECOND / 2 + (now - t0) + server->clock_slack;
     bool known = server->clock_offset != 0;
 
