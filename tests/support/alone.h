@@ -64,6 +64,21 @@ static inline void alone_answer(const struct rlock__core *core, size_t n, const 
     rlock__core_reply(link, link->pipeline.gen, &reply, now);
 }
 
+/* The server's answer to the oldest attempt: another client of this library has the lock. */
+static inline void alone_busy(const struct rlock__core *core, int64_t now)
+{
+    static const char holder[] = "11111111-0000-8000-8000-000000000000:1";
+    const struct rlock__value values[] = {
+        {.type = RLOCK__REPLY_INT, .num = 0},
+        {.type = RLOCK__REPLY_INT, .num = 30000},
+        {.type = RLOCK__REPLY_STR, .str = holder, .len = sizeof(holder) - 1}};
+    struct rlock__link *link = alone_link(core);
+
+    alone_carry(&link->pipeline);
+    rlock__core_reply(link, link->pipeline.gen,
+                      &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, now);
+}
+
 /* One lock of a client that is connected. */
 struct alone_scene {
     struct rlock__core core;
@@ -84,6 +99,50 @@ static inline void alone_open(struct alone_scene *s, int64_t now)
 static inline struct rlock__call alone_call(const struct alone_scene *s, enum rlock__call_kind kind)
 {
     return (struct rlock__call){.kind = kind, .spec = s->spec, .owner = {.id = 1, .given = true}};
+}
+
+/* The same with a second server. Redirections lead to the server that has the key. */
+struct alone_pair {
+    struct alone_scene alone; /* its server has the key at first */
+    struct rlock__server other;
+    bool is_moved; /* the other server has the key */
+};
+
+static inline struct rlock__server *alone_pair_route(struct rlock__core *core,
+                                                     const struct rlock__spec *spec)
+{
+    struct alone_pair *pair = RLOCK__OF(struct alone_pair, alone.core, core);
+
+    (void)spec;
+    return pair->is_moved ? &pair->other : &pair->alone.server;
+}
+
+static inline enum rlock__redirect alone_pair_redirect(struct rlock__core *core,
+                                                       const struct rlock__link *link,
+                                                       const struct rlock__reply *reply,
+                                                       struct rlock__server **ret_server)
+{
+    (void)link;
+    (void)reply;
+    *ret_server = alone_pair_route(core, NULL);
+    return RLOCK__MOVED;
+}
+
+static inline void alone_pair_open(struct alone_pair *pair, int64_t now)
+{
+    *pair = (struct alone_pair){.other.address = "other"};
+    alone_open(&pair->alone, now);
+    pair->alone.core.driver.route = alone_pair_route;
+    pair->alone.core.driver.redirect = alone_pair_redirect;
+    pair->alone.core.several = true;
+    rlock__core_add_server(&pair->alone.core, &pair->other, 1, 0);
+}
+
+static inline void alone_pair_close(struct alone_pair *pair)
+{
+    rlock__core_abandon(&pair->alone.core);
+    rlock__core_fini(&pair->alone.core);
+    (void)rlock__spec_unref(pair->alone.spec);
 }
 
 #endif

@@ -14,21 +14,10 @@
 #define NEW "redisson_lock__channel:{b}"
 
 struct scene {
-    struct alone_scene alone;
+    struct alone_pair pair;
     struct rlock__spec *other;
     struct rlock__listener leaves, comes;
 };
-
-/* Another server has every slot. */
-static enum rlock__redirect redirect(struct rlock__core *core, const struct rlock__link *link,
-                                     const struct rlock__reply *reply,
-                                     struct rlock__server **ret_server)
-{
-    (void)link;
-    (void)reply;
-    *ret_server = core->servers;
-    return RLOCK__MOVED;
-}
 
 static void says(struct scene *s, const char *kind, const char *channel)
 {
@@ -37,7 +26,7 @@ static void says(struct scene *s, const char *kind, const char *channel)
         {.type = RLOCK__REPLY_STR, .str = channel, .len = strlen(channel)},
         {.type = RLOCK__REPLY_INT, .num = 1}};
 
-    rlock__core_sub_reply(&s->alone.server,
+    rlock__core_sub_reply(&s->pair.alone.server,
                           &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, NOW);
 }
 
@@ -47,12 +36,13 @@ static void sends_away(struct scene *s)
     const struct rlock__value value = {
         .type = RLOCK__REPLY_ERROR, .str = text, .len = sizeof(text) - 1};
 
-    rlock__core_sub_reply(&s->alone.server, &(struct rlock__reply){.v = &value, .n = 1}, NOW);
+    s->pair.is_moved = true;
+    rlock__core_sub_reply(&s->pair.alone.server, &(struct rlock__reply){.v = &value, .n = 1}, NOW);
 }
 
 static const struct rlock__channel *channel(struct scene *s, const char *name)
 {
-    return rlock__channel_find(&s->alone.server, rlock__bytes_of(name));
+    return rlock__channel_find(&s->pair.alone.server, rlock__bytes_of(name));
 }
 
 /* Both sorts of channels are heard. One waiter leaves the old channel, another one comes to the new
@@ -62,30 +52,29 @@ static struct scene *scene_open(void)
     static struct scene s;
 
     s = (struct scene){0};
-    alone_open(&s.alone, NOW);
-    s.alone.core.opts.sharded = s.alone.core.opts.announces_both = true;
-    s.alone.core.driver.redirect = redirect;
-    s.other = rlock__spec_new(&s.alone.core, &rlock__reentrant_ops, rlock__bytes_of("b"), NULL);
-    s.leaves.spec = s.alone.spec;
+    alone_pair_open(&s.pair, NOW);
+    s.pair.alone.core.opts.sharded = s.pair.alone.core.opts.announces_both = true;
+    s.other =
+        rlock__spec_new(&s.pair.alone.core, &rlock__reentrant_ops, rlock__bytes_of("b"), NULL);
+    s.leaves.spec = s.pair.alone.spec;
     s.comes.spec = s.other;
-    rlock__listener_begin(&s.alone.core, &s.leaves);
-    rlock__core_sub_up(&s.alone.server, NOW);
+    rlock__listener_begin(&s.pair.alone.core, &s.leaves);
+    rlock__core_sub_up(&s.pair.alone.server, NOW);
     says(&s, "subscribe", OLD);
     says(&s, "ssubscribe", OLD);
     assert_true(rlock__channel_is_subscribed(s.leaves.channel));
     rlock__listener_end(&s.leaves);
-    rlock__channels_settle(&s.alone.server);
-    rlock__listener_begin(&s.alone.core, &s.comes);
-    rlock__channels_settle(&s.alone.server);
+    rlock__channels_settle(&s.pair.alone.server);
+    rlock__listener_begin(&s.pair.alone.core, &s.comes);
+    rlock__channels_settle(&s.pair.alone.server);
     return &s;
 }
 
 static void scene_close(struct scene *s)
 {
     rlock__listener_end(&s->comes);
-    rlock__core_fini(&s->alone.core);
     (void)rlock__spec_unref(s->other);
-    (void)rlock__spec_unref(s->alone.spec);
+    alone_pair_close(&s->pair);
 }
 
 /* What the server sends after the end of the old subscription: it has the slot no more. */
@@ -96,7 +85,7 @@ static void assert_sent_away(struct scene *s)
     sends_away(s); /* SSUBSCRIBE */
     assert_false(channel(s, NEW)->live);
     assert_true(channel(s, NEW)->plain);
-    assert_false(s->alone.server.sub.plain_refused);
+    assert_false(s->pair.alone.server.sub.plain_refused);
     assert_null(channel(s, OLD));
     scene_close(s);
 }
@@ -104,7 +93,7 @@ static void assert_sent_away(struct scene *s)
 TEST(who_announces_on_both_sorts_of_channels_subscribes_to_both)
 {
     struct scene *s = scene_open();
-    const struct rlock__buf *out = &s->alone.server.sub.out;
+    const struct rlock__buf *out = &s->pair.alone.server.sub.out;
 
     assert_true(rlock__bytes_have(rlock__bytes(out->data, out->len), "$9\r\nSUBSCRIBE"));
     assert_true(rlock__bytes_have(rlock__bytes(out->data, out->len), "$10\r\nSSUBSCRIBE"));

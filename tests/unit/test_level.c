@@ -29,21 +29,6 @@ static void granted(struct alone_scene *s, struct rlock__call *call, int64_t now
     call->claim = rlock__claim_unref(call->claim);
 }
 
-/* Another client of this library has the lock. */
-static void busy(struct alone_scene *s)
-{
-    static const char holder[] = "11111111-0000-8000-8000-000000000000:1";
-    const struct rlock__value values[] = {
-        {.type = RLOCK__REPLY_INT, .num = 0},
-        {.type = RLOCK__REPLY_INT, .num = 30000},
-        {.type = RLOCK__REPLY_STR, .str = holder, .len = sizeof(holder) - 1}};
-    struct rlock__link *link = alone_link(&s->core);
-
-    alone_carry(&link->pipeline);
-    rlock__core_reply(link, link->pipeline.gen,
-                      &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, NOW);
-}
-
 /* The link breaks with all that was sent on it. fenced: the server has ended that connection. */
 static void break_link(struct alone_scene *s, bool fenced)
 {
@@ -104,7 +89,7 @@ static bool passes(bool fenced)
     alone_open(&s, NOW);
     begin(&s, &waiter, 1, -1, 0, NOW);
     break_link(&s, fenced);
-    busy(&s);
+    alone_busy(&s.core, NOW);
     assert_true(waiter.step == RLOCK__SUBSCRIBING || waiter.step == RLOCK__SLEEPING);
     begin(&s, &other, 2, 0, 0, NOW);
     granted(&s, &other, NOW);

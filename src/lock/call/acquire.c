@@ -205,7 +205,7 @@ static struct rlock__bytes other_hold(const struct rlock__call *call,
 
 void rlock__acquire_follow(struct rlock__call *call)
 {
-    if (call->channel != NULL && call->channel->server != rlock__route(call->spec)->server) {
+    if (call->channel != NULL && rlock__channel_is_outdated(call->channel, call->spec)) {
         rlock__channel_leave(call);
         (void)rlock__channel_join(call);
     }

@@ -39,7 +39,7 @@ static void reroute_link(struct rlock__link *link, int64_t now)
 /* A call that waits on the channel of another server asks again, and follows its key. */
 static void reroute_call(struct rlock__call *call)
 {
-    if (call->channel != NULL && call->channel->server != rlock__route(call->spec)->server) {
+    if (call->channel != NULL && rlock__channel_is_outdated(call->channel, call->spec)) {
         rlock__ready(call, RLOCK__WOKEN);
     }
 }

@@ -52,6 +52,7 @@ void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool 
         assert(subscribe ? !channel->live : channel->live || channel->plain);
         channel->asked = subscribe ? RLOCK__ASKED_SUBSCRIBE : RLOCK__ASKED_UNSUBSCRIBE;
         channel->shares = i + 1 < n;
+        channel->is_elsewhere = false;
         DL_APPEND2(channel->server->sub.asked, channel, asked_prev, asked_next);
         channel->plain_asked = core->opts.sharded && core->opts.announces_both;
     }
@@ -264,6 +265,7 @@ static void turned_away(struct rlock__channel *channel)
     assert(channel->asked != RLOCK__ASKED_NOTHING && !channel->shares);
     channel->asked = RLOCK__ASKED_NOTHING;
     channel->live = false;
+    channel->is_elsewhere = true;
     rlock__stock_forget(channel);
     rlock__channel_wake(channel, true);
     if (!rlock__channel_is_needed(channel)) {
@@ -324,7 +326,8 @@ static void note_refusal(struct rlock__server *server, const struct rlock__reply
 void rlock__channel_refused(struct rlock__server *server, const struct rlock__reply *reply)
 {
     struct rlock__channel *channel = server->sub.asked;
-    bool is_elsewhere = rlock__hop_learn(&server->links[0], reply) != NULL, shares;
+    const struct rlock__server *named = rlock__hop_learn(&server->links[0], reply);
+    bool is_elsewhere = named != NULL && named != server, shares;
 
     if (channel != NULL && channel->plain_asked) {
         if (!is_elsewhere) { /* nobody is sent elsewhere for a plain one: that was of one before */

@@ -16,6 +16,7 @@
 #define RLOCK_LOCK_CHANNEL_H
 
 #include "lock/core.h"
+#include "lock/server/route.h"
 
 struct rlock__channel {
     struct rlock__table_node node; /* in server.channels */
@@ -28,7 +29,8 @@ struct rlock__channel {
     bool live; /* subscribed, as the server said */
     /* Of the plain channel beside a sharded one: subscribed; the server has yet to answer that. */
     bool plain, plain_asked;
-    bool shares; /* its command asks for the next one in subscriber.asked too */
+    bool shares;       /* its command asks for the next one in subscriber.asked too */
+    bool is_elsewhere; /* the server named another one, and was not asked again */
     bool unsettled;
     struct rlock__channel *unsettled_next; /* in subscriber.unsettled */
     struct rlock__stock *stock;            /* that it is in; NULL: its waiters alone need it */
@@ -59,6 +61,13 @@ struct rlock__channel *rlock__channel_own(struct rlock__server *server,
 void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool subscribe);
 /* At the end of the event the server is asked for what the channel's waiters need. */
 void rlock__channel_unsettle(struct rlock__channel *channel);
+/* Whether a call or a listener has to leave the channel and join again: another server has the key,
+ * or this one has it again and was not asked since it named another one. */
+static inline bool rlock__channel_is_outdated(const struct rlock__channel *channel,
+                                              const struct rlock__spec *spec)
+{
+    return channel->is_elsewhere || channel->server != rlock__route(spec)->server;
+}
 /* Whether the server acknowledged the channel's subscription, and no command is under way. */
 bool rlock__channel_is_subscribed(const struct rlock__channel *channel);
 /* The same for the channel that the call relies on. */

@@ -65,7 +65,7 @@ void rlock__listeners_reroute(struct rlock__core *core)
     DL_FOREACH_SAFE2(core->listeners, listener, after, all_next)
     {
         assert(!listener->is_over);
-        if (listener->channel->server != rlock__route(listener->spec)->server) {
+        if (rlock__channel_is_outdated(listener->channel, listener->spec)) {
             leave(listener);
             if (!join(listener)) {
                 rlock__listener_end(listener);
