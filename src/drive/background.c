@@ -45,7 +45,7 @@ int64_t rlock__background_next(struct rlock_client *client)
     return next;
 }
 
-/* Takes a step, and hands the operation to the dispatcher if that is complete. */
+/* Runs a step. If the operation is complete then, hands it to the dispatcher. */
 static void serve(struct rlock_client *client, struct rlock__background *background)
 {
     if (background->step(background) != RLOCK__OVER) {
@@ -59,7 +59,7 @@ static void serve(struct rlock_client *client, struct rlock__background *backgro
     rlock__leave(client);
 }
 
-/* One whose next step is due by now; NULL: there is none. */
+/* Returns an operation with a step that is due; NULL: there is none. */
 static struct rlock__background *take_due(struct rlock_client *client, int64_t now)
 {
     struct rlock__timer *first;
@@ -83,7 +83,7 @@ void rlock__background_serve(struct rlock_client *client, int64_t now)
     }
 }
 
-/* Lets those with a cancel signal, NULL all, take a step. */
+/* Has the operations with this cancel signal run a step; NULL: all operations. */
 RLOCK__REQUIRES(groups) static void ring(const struct rlock_client *client, const void *cancel)
 {
     struct rlock__background *background;
@@ -116,7 +116,7 @@ bool rlock__background_close(struct rlock_client *client)
     return none;
 }
 
-/* ---- Turns ---- */
+/* ---- Group operations ---- */
 
 void rlock__op_say(struct rlock__op *op, const char *format, ...)
 {

@@ -75,7 +75,7 @@ struct rlock_client {
     char name[160];    /* of our connections */
     char address[300]; /* for texts */
 
-    pthread_mutex_t groups_mutex; /* for the groups whose first member is of this client */
+    pthread_mutex_t groups_mutex; /* for the groups that have their home here */
     struct rlock__groups groups;
     /* the operations on these groups that no thread waits for: background.c */
     RLOCK__GUARDED_BY(groups) struct {
@@ -117,7 +117,7 @@ static inline struct rlock_client *rlock__client_of(struct rlock__core *core)
 /* ---- wake.c: entering and leaving the core, and waking threads ---- */
 
 void rlock__enter(struct rlock_client *client) RLOCK__LOCKS(core);
-/* Leaves the core. Then wakes the callers whose calls are complete, and each thread that planned to
+/* Leaves the core. Then wakes the callers of complete calls, and each thread that planned to
  * sleep too long. */
 void rlock__leave(struct rlock_client *client) RLOCK__UNLOCKS(core);
 /* Distributes the core's actions: completions to their callers, bytes to the links. Leaving does
@@ -141,8 +141,8 @@ void rlock__leave_and_wait(struct rlock_client *client) RLOCK__UNLOCKS(core);
 void rlock__take_link(struct rlock_client *client) RLOCK__LOCKS(send);
 void rlock__give_link(struct rlock_client *client) RLOCK__UNLOCKS(send);
 /* Reads once from each readable link, and hands the replies to the core. Returns the time of the
- * last read, 0 if nothing was readable. leader: if the calling thread is the leader. It stops to be
- * so if its own call is complete. */
+ * last read, 0 if nothing was readable. leader: the calling thread, if it is the leader. It stops
+ * to lead when its own call is complete. */
 int64_t rlock__drive_read(struct rlock_client *client,
                           struct rlock__waiter *leader) RLOCK__NO_MUTEX;
 /* Reads all that is there. For a tick of the core with a time that was taken before. */

@@ -27,7 +27,7 @@ void rlock__group_op_carry_out(struct rlock__group_step *step, struct rlock__wat
         struct rlock_client *client;
         int64_t now;
 
-        if (core == NULL) { /* with one before it */
+        if (core == NULL) { /* done together with an earlier one */
             continue;
         }
         client = rlock__client_of(core);
@@ -350,7 +350,7 @@ static void read_late(const struct rlock__group_op *group_op)
     }
 }
 
-/* Until when it may rest is known: 0 it may not. */
+/* Sleeps until then, unless somebody has notified it; 0: a step is due at once. */
 RLOCK__REQUIRES(groups) static void rest(struct rlock__group_op *group_op, int64_t until)
 {
     group_op->asleep = until != 0;
@@ -370,7 +370,7 @@ int64_t rlock__group_op_step(struct rlock__group_op *group_op, struct rlock__wat
     }
     rlock__groups_lock(group_op->spec);
     if (group_op->group == NULL) {
-        /* rung while its group moves in: it has a step when that is done */
+        /* notified while its group moves in: it has a step when that is done */
         rest(group_op, RLOCK__NEVER);
         rlock__groups_unlock(group_op->spec);
         return RLOCK__NEVER;

@@ -89,8 +89,8 @@ struct rlock__op {
     /* inputs; all else is zero */
     void (*finish)(struct rlock__op *op);
     void *payload; /* for finish */
-    /* where it says why it failed. NULL: nowhere; of a single lock without a thread that waits, to
-     * what is allocated then, and is the caller's to free */
+    /* where the text goes that says why the operation failed. NULL: nowhere; but a single lock's
+     * operation without a thread that waits allocates it then, and the caller frees it */
     struct rlock__texts *texts;
 
     /* results */
@@ -175,7 +175,7 @@ struct rlock_client *rlock__home_of(const struct rlock__group_spec *spec);
 /* The mutex that protects the groups of a lock. */
 void rlock__groups_lock(const struct rlock__group_spec *spec) RLOCK__LOCKS(groups);
 void rlock__groups_unlock(const struct rlock__group_spec *spec) RLOCK__UNLOCKS(groups);
-/* NULL: the owner has nothing of it, and nothing under way. */
+/* Returns NULL if the owner has no level of the lock, and no operation under way. */
 struct rlock__group *rlock__group_find(const struct rlock__group_spec *spec,
                                        struct rlock__owner owner) RLOCK__REQUIRES(groups);
 /* A new group, with a user: it is found from now on. The mutex is dropped meanwhile. */
@@ -185,22 +185,22 @@ void rlock__groups_unlock_and_drop(struct rlock__group *group) RLOCK__UNLOCKS(gr
 /* Has a group's loss (NULL there is none) reported on a dispatcher, and freed then. */
 void rlock__group_report(const struct rlock__group_spec *spec, struct rlock__loss *loss,
                          struct rlock_client *closing) RLOCK__NO_MUTEX;
-/* A hold was lost: tells the groups that it is part of. Returns whether it is its owner's as well,
- * to whom it is to be reported. On the dispatcher thread of its client. */
+/* A hold was lost: informs the groups that it is part of. Returns whether the owner has levels of
+ * its own too, so that the loss has to be reported. Runs on the client's dispatcher thread. */
 bool rlock__groups_lost(const struct rlock__loss *loss) RLOCK__NO_MUTEX;
-/* The client was closed: frees what was lost of groups and nobody unlocked. No dispatcher runs. */
+/* The client was closed: frees lost groups that nobody has unlocked. No dispatcher runs. */
 void rlock__groups_closed(struct rlock_client *client) RLOCK__NO_MUTEX;
-/* The code of an unlock is "closed" where the end of the members' clients ended what was held,
- * before the unlock or in the middle of it. */
+/* Sets the code of an unlock to "closed" if the members' clients were closed, before the unlock or
+ * during it, and so ended the hold. */
 void rlock__group_op_blame_close(struct rlock__group_op *group_op) RLOCK__REQUIRES(groups);
-/* A thread ends: what it has of a lock is lost. */
+/* A thread ends: its levels of a lock are lost. */
 void rlock__groups_thread_exit(const struct rlock__group_spec *spec,
                                uint64_t thread) RLOCK__NO_MUTEX;
 
 /* ---- twins.c ---- */
 
-/* Refuses an effort to take it when two of its members turn out to be one, through two clients of
- * one server. Returns whether all servers are known, so that none can turn out later. */
+/* Refuses an effort if two members are the same lock, reached through two clients of one server.
+ * Returns whether all servers are known, so that no duplicate can be found later. */
 bool rlock__twins_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(groups);
 
 #endif

@@ -29,7 +29,7 @@ static void sleep_once(struct rlock__group_op *group_op, struct rlock__watched *
     }
     fds[0] = (struct pollfd){.fd = group_op->fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
-    if (group_op->cancel != NULL && group_op->stop == 0) { /* else the group knows of it */
+    if (group_op->cancel != NULL && group_op->stop == 0) { /* otherwise the group knows about it */
         fds[1].fd = atomic_load(&group_op->cancel->fd);
     }
     /* who rang since the step has made the descriptor readable */

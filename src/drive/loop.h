@@ -15,7 +15,7 @@ struct rlock__loop {
     int timer_fd;
     int64_t armed_at; /* when the timer fires; RLOCK__NEVER it does not */
     nfds_t planned;   /* how many of client.threads.polled are */
-    /* what the inner epoll polls, as client.threads.polled was at the last plan */
+    /* the descriptors in the inner epoll: a copy of client.threads.polled at the last plan */
     struct pollfd *registered;
     size_t n, room;
     unsigned closings; /* rlock__sock_closings() then */

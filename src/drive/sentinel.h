@@ -23,10 +23,10 @@ struct rlock__sentinel {
     int64_t subscribe_at;             /* when to make that connection again */
     bool is_subscribed;               /* the command has been sent on it */
     bool is_kept;                     /* it was asked over a connection that was there */
-    bool is_silent;                   /* it had no answer of late: nobody waits for it */
-    int64_t said_at;                  /* its latest answer was asked for then */
-    struct rlock__primary said;       /* that; without a host while it is open, and of an error */
-    struct rlock__standbys standbys;  /* the same: the replicas */
+    bool is_silent;             /* it has not answered lately: the client does not wait for it */
+    int64_t said_at;            /* its latest answer was asked for then */
+    struct rlock__primary said; /* that; without a host while it is open, and of an error */
+    struct rlock__standbys standbys; /* the same: the replicas */
     int64_t alive_at; /* the same: when the primary answered it last; INT64_MIN never */
     bool is_down;     /* the same: it holds the primary down */
     int code;         /* why there is none */

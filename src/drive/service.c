@@ -39,7 +39,7 @@ static void serve_cancels(struct rlock_client *client)
 
 /* ---- The thread ---- */
 
-/* The order of what is polled: these two, the router, the connections of each node. */
+/* The order of the descriptors: these two, the router's, those of each node. */
 enum { WAKE, CANCEL, ROUTER = RLOCK__POLLED };
 enum { LINK, SUB = RLOCK__NODE_LINKS, N_EACH = RLOCK__POLLED_EACH };
 

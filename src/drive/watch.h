@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watch of a client: who polls its links, reads replies for all threads, and fires the core's
- * timers. One calling thread does so while its own call is under way, the leader; the others are
- * parked. Without a leader the service thread keeps watch. (Leader/followers: Schmidt and others,
- * "Pattern-Oriented Software Architecture", volume 2.)
+ * The watch of a client: which thread polls its links, reads replies for all threads, and fires
+ * the core's timers. One calling thread does so while its own call is under way, the leader; the
+ * others are parked. Without a leader the service thread keeps watch. (Leader/followers: Schmidt
+ * and others, "Pattern-Oriented Software Architecture", volume 2.)
  *
  * A leader can be stopped or starved at any instruction. The service thread therefore looks at the
  * leader at each tick: STALLED is what it finds if the leader did not move since the last tick, and
@@ -51,8 +51,8 @@ struct rlock__watch {
     bool moved;    /* there was a leader since the last tick, and it was not asleep all the time */
     bool has_left; /* callers left bytes for the leader to send before it sleeps */
     struct rlock__waiter *parked;  /* callers that sleep, and could become the leader */
-    struct rlock__waiter *woken;   /* those that were signaled, and have not seen it */
-    struct rlock__waiter *pending; /* the first of these that nobody has woken; NULL: none */
+    struct rlock__waiter *woken;   /* callers that have not seen their signals */
+    struct rlock__waiter *pending; /* the first of these to wake; NULL: none */
     unsigned next_bit;             /* for the next caller that parks: drive/park.h */
     /* The service thread: until when it sleeps, 0 awake; whether it must plan again; when it next
      * looks at the leader, RLOCK__NEVER: there is no leader to look at. */

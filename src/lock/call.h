@@ -127,7 +127,8 @@ struct rlock__acquire {
     int64_t granted_until; /* head of the queue: the call before it may hold until then; 0: no */
     uint32_t target;       /* the count that is asked for */
     uint64_t gen;          /* generation of its latest copy */
-    struct rlock__copies *lost; /* copies of this number whose links broke; NULL: none */
+    struct rlock__copies
+        *lost; /* copies of this number that went down with their links; NULL: none */
     int64_t begun_at;
     int64_t sent_at; /* when the latest copy of an attempt was sent */
     unsigned attempts;

@@ -244,10 +244,10 @@ struct rlock__core {
     unsigned n_idle_queues;
     struct rlock__pool requests;
     struct rlock__call *calls; /* all that are not complete */
-    struct rlock__call *ready; /* those that go on at the end of the event */
+    struct rlock__call *ready; /* calls that go on at the end of the event */
     struct rlock__listener *listeners;
     struct rlock__buf scratch;
-    unsigned unchecked; /* so many events more are not checked: check.h */
+    unsigned unchecked; /* the number of events that the check still skips: check.h */
 };
 
 /* Something has changed for the server: the end of the event looks at its links and channels. */

@@ -68,7 +68,7 @@ bool rlock__log_may(struct rlock__core *core, enum rlock_level level, bool routi
         rlock__log_left_out(core);
         rlock__timer_set(&core->timers, &core->log_second, now + RLOCK__SECOND);
     }
-    assert(core->log_second.set); /* what is left out is told of then */
+    assert(core->log_second.set); /* the lines that are left out are reported then */
     if (quota->lines >= (routine ? ROUTINE_LINES : LINES)) {
         quota->left_out++;
         return false;

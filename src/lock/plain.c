@@ -35,7 +35,7 @@ void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__ar
                           struct rlock__cmd *ret_cmd)
 {
     assert(args->owner.len > 0);
-    assert(args->count > 0 || args->lease_ms == 0); /* what ends gets no lease */
+    assert(args->count > 0 || args->lease_ms == 0); /* the last release gives no lease */
     ret_cmd->script = &rlock__script_plain_release;
     rlock__cmd_key(ret_cmd, spec->key);
     rlock__cmd_arg(ret_cmd, args->owner);

@@ -7,7 +7,7 @@
 
 struct rlock__spec *rlock__spec_ref(struct rlock__spec *spec)
 {
-    assert(atomic_load(&spec->refs) > 0); /* who takes one more has one */
+    assert(atomic_load(&spec->refs) > 0); /* the caller has one already */
     (void)atomic_fetch_add_explicit(&spec->refs, 1, memory_order_relaxed);
     return spec;
 }

@@ -171,8 +171,8 @@ struct rlock__group {
         unsigned users;
         bool at_home;
         unsigned busy;                /* how many have the turn on it, or carry out an owed level */
-        struct rlock__group_op *line; /* those that wait for the turn */
-        void *waiter;                 /* whoever has the turn, and takes its steps */
+        struct rlock__group_op *line; /* operations that wait for the turn */
+        void *waiter;                 /* the operation that has the turn; the driver's */
     };
     struct rlock__member members[];
 };

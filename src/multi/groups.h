@@ -23,7 +23,7 @@ struct rlock__groups {
     } peers[RLOCK__GROUP_PEERS];
 };
 
-/* NULL: the owner has nothing of the lock, and nothing under way. */
+/* Returns NULL if the owner has no level of the lock, and no operation under way. */
 struct rlock__group *rlock__groups_find(const struct rlock__groups *groups,
                                         const struct rlock__group_spec *spec,
                                         struct rlock__owner owner) RLOCK__REQUIRES(groups);
@@ -31,8 +31,8 @@ void rlock__groups_join(struct rlock__groups *groups, struct rlock__member *memb
     RLOCK__REQUIRES(groups);
 void rlock__groups_part(struct rlock__groups *groups, struct rlock__member *member)
     RLOCK__REQUIRES(groups);
-/* Returns the next member whose hold was lost, of any group; loss: NULL: the next of all members.
- * after: NULL: the first one. */
+/* Returns the next member, of any group, that lost its hold by this loss; loss: NULL: the next of
+ * all members. after: NULL: the first one. */
 struct rlock__member *rlock__groups_hit(const struct rlock__groups *groups,
                                         const struct rlock__loss *loss,
                                         const struct rlock__member *after) RLOCK__REQUIRES(groups);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nested levels, and attempts whose outcome is open: what a later answer must not do. */
+/* Nested levels, and attempts in doubt: what a later answer must not do. */
 #include "support/alone.h"
 #include "support/test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The watch as an object: its states, and who has to be woken in each. tests/sched plays it with
+/* The watch as an object: its states, and the threads to wake in each. tests/sched runs it with
  * threads. */
 #include <signal.h>
 #include <sys/wait.h>

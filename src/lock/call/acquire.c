@@ -47,7 +47,7 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     }
     if (call->acquire.asked &&
         rlock__is_aborted(reply)) { /* where it ran no answer from elsewhere tells of */
-        rlock__acquire_begin_anew(call, class.code, now);
+        rlock__acquire_retry(call, class.code, now);
         return;
     }
     if (rlock__is_aborted(reply)) {
@@ -116,7 +116,7 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
             rlock__explain_busy(call, &answer, now);
         }
         rlock__proof_refused(call, answer.holder, now);
-        if (rlock__acquire_is_too_young(call, now)) { /* whoever has it there: it would not count */
+        if (rlock__acquire_is_too_young(call, now)) { /* a hold on that server would not count */
             rlock__acquire_describe(call, RLOCK_ERESTARTED, now);
             rlock__acquire_refuse(call, RLOCK_ERESTARTED, now);
             break;
@@ -169,7 +169,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         call->request = request;
         call->link = request->link;
         call->acquire.gen = 0;
-        assert(call->step == RLOCK__ASKING); /* what a call gives up goes nowhere else */
+        assert(call->step == RLOCK__ASKING); /* a call that gives up is not redirected */
         if (rlock__explains(call)) {
             rlock__explain(call, now, "was sent on to server %s", call->link->server->address);
         }
@@ -180,7 +180,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         rlock__acquire_garbled(call, now);
     } else if (asking && reply == NULL && call->step != RLOCK__GIVING_UP) {
         rlock__acquire_describe(call, RLOCK_ECONN, now);
-        rlock__acquire_begin_anew(call, RLOCK_ECONN, now);
+        rlock__acquire_retry(call, RLOCK_ECONN, now);
     } else {
         call->acquire.asked = asking;
         rlock__acquire_heard(call, reply, t0, now);

@@ -44,7 +44,7 @@ bool rlock__acquire_is_too_young(const struct rlock__call *call, int64_t now);
 void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now);
 /* The attempt's grant does not count: gives it back, and tries again after a pause, with a new
  * number. Without time for that the call ends with the code. */
-void rlock__acquire_begin_anew(struct rlock__call *call, int code, int64_t now);
+void rlock__acquire_retry(struct rlock__call *call, int code, int64_t now);
 
 /* ---- acquire.c ---- */
 
@@ -53,8 +53,8 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now);
 /* The call's part of an attempt over this link: its command, and its step. */
 void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
                          struct rlock__request *request, struct rlock__cmd *ret_cmd, int64_t now);
-/* If the key has moved, or was away, the call joins the channel at the server that has the key: that
- * server announces releases. */
+/* If the key has moved, or was away, the call joins the channel at the server that has the key,
+ * because that server announces releases. */
 void rlock__acquire_follow(struct rlock__call *call);
 /* An attempt that was sent at t0 is answered. reply: NULL: there will be none. */
 void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *reply, int64_t t0,

@@ -41,7 +41,7 @@ static void fail(struct rlock__call *call, int code, int64_t now)
     assert(rlock__ack_is_open(&call->acquire.ack));
     rlock__ack_leave(&call->acquire.ack);
     if (call->acquire.wait_us != 0 && code == RLOCK_ENOTREPLICATED && alone) {
-        rlock__acquire_begin_anew(call, code, now);
+        rlock__acquire_retry(call, code, now);
     } else {
         undo(call, code, now);
     }
@@ -224,7 +224,7 @@ static void on_looked(struct rlock__request *request, const struct rlock__reply 
         return;
     }
     describe_moving(call);
-    rlock__acquire_begin_anew(call, RLOCK_EREFUSED, now);
+    rlock__acquire_retry(call, RLOCK_EREFUSED, now);
 }
 
 void rlock__acquire_look(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0,

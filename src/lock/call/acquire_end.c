@@ -54,7 +54,7 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
     assert(hold == NULL || hold->turn == call);
     assert(call->acquire.orphan == NULL && call->acquire.look == NULL);
     assert(!rlock__ack_is_open(&call->acquire.ack));
-    /* whoever is granted it has a claim, and nobody else */
+    /* a call has a claim if it was granted the lock */
     assert((code == 0) == (call->claim != NULL));
     assert(code != 0 || call->acquire.valid_until > now);
     if (rlock__explains(call)) {
@@ -134,7 +134,7 @@ void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
         int64_t left = rlock__free_by(now, rlock__acquire_lease(call, now)) - now;
         char lacking[120];
 
-        assert(rlock__ack_is_open(&call->acquire.ack)); /* it knows who lacks the grant */
+        assert(rlock__ack_is_open(&call->acquire.ack)); /* it knows which replicas lack the grant */
         (void)rlock__ack_lacking(&call->acquire.ack, lacking, sizeof(lacking));
         rlock__say(call,
                    "lock %s: %u of %u %s of server %s confirmed it%s%s; it was given back; "

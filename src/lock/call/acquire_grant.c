@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a grant: it counts, or it is given back. */
+/* Decides whether a grant counts, or is given back. */
 #include <assert.h>
 
 #include "lock/call/acquire.h"
@@ -14,9 +14,9 @@ bool rlock__acquire_is_too_young(const struct rlock__call *call, int64_t now)
     return rlock__server_is_young(call->link->server, call->acquire.min_uptime_us, now);
 }
 
-/* What the attempt took, or may have taken, is given back. Another one is made at a time, with a
- * number of its own; without time for that the call ends with the code. */
-static void begin_anew(struct rlock__call *call, int code, int64_t at, int64_t now)
+/* Gives back what the attempt took, or may have taken, and tries again at that time with a new
+ * number. Without time for that the call ends with the code. */
+static void retry_at_time(struct rlock__call *call, int code, int64_t at, int64_t now)
 {
     assert(call->step != RLOCK__GIVING_UP && call->acquire.orphan == NULL);
     assert(call->request == NULL && call->acquire.look == NULL); /* nothing else is in flight */
@@ -45,11 +45,10 @@ static void begin_anew(struct rlock__call *call, int code, int64_t at, int64_t n
     }
 }
 
-/* Nothing from behind ASKING counts as long as the slot is as it is; nor does what replicas do not
- * have. */
-void rlock__acquire_begin_anew(struct rlock__call *call, int code, int64_t now)
+/* After a pause: the slot may have moved by then, or the replicas may have caught up. */
+void rlock__acquire_retry(struct rlock__call *call, int code, int64_t now)
 {
-    begin_anew(call, code, now + rlock__backoff(call->core, call->failures++), now);
+    retry_at_time(call, code, now + rlock__backoff(call->core, call->failures++), now);
 }
 
 void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now)
@@ -87,7 +86,7 @@ void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0
         if (now >= call->deadline || call->acquire.wait_us == 0) {
             rlock__acquire_undo(call, code, now);
         } else {
-            begin_anew(call, code, now, now);
+            retry_at_time(call, code, now, now);
         }
         return;
     }

@@ -75,12 +75,12 @@ void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64
         at = call->acquire.batch->sender == call ? at : RLOCK__NEVER;
     }
     rlock__timer_set(&call->core->timers, &call->timer, rlock__min(at, until));
-    /* whoever sleeps has a time, or is led by the sender of its batch */
+    /* a call that sleeps has a timer, or the sender of its batch leads it */
     assert(call->timer.set || step == RLOCK__QUEUED ||
            (call->acquire.batch != NULL && call->acquire.batch->sender != call));
 }
 
-/* ---- What it knows ---- */
+/* ---- Holder and copies ---- */
 
 void rlock__acquire_note_holder(struct rlock__call *call, const struct rlock__answer *answer)
 {

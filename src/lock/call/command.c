@@ -142,7 +142,7 @@ void rlock__command_timer(struct rlock__call *call, int64_t now)
         rlock__command_give_up(call, RLOCK_ETIMEDOUT, now);
         return;
     }
-    assert(call->step == RLOCK__SLEEPING); /* what was asked has time until the deadline */
+    assert(call->step == RLOCK__SLEEPING); /* a command in flight has time until the deadline */
     call->error = 0;
     ask(call, now);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kinds of calls, and what is alike for all of them. */
+/* The kinds of calls, and what all kinds share. */
 #include <assert.h>
 #include <utlist.h>
 

@@ -62,7 +62,7 @@ static struct rlock__timers *timers_of(const struct rlock__grant *grant)
 
 void rlock__grant_wait(struct rlock__grant *grant, bool waits)
 {
-    assert(!waits || grant->is_numbered); /* nothing brings back what was lost */
+    assert(!waits || grant->is_numbered); /* a lost hold stays lost */
     assert(!waits || !grant->releasing);
     assert(!waits || grant->batch_entry == NULL);
     if (grant->is_waiting != waits) {

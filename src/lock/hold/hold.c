@@ -69,7 +69,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
     rlock__grant_set_valid(grant, t0, lease_us, now);
     rlock__grant_plan(grant);
     assert(hold->count == call->acquire.target);
-    assert(now < grant->valid_until); /* what had ended already the caller gave back */
+    assert(now < grant->valid_until); /* the caller gave back a hold that had ended */
 }
 
 void rlock__hold_over(struct rlock__hold *hold)

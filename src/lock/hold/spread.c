@@ -117,7 +117,7 @@ void rlock__renew_flush(struct rlock__link *link, int64_t now)
 {
     struct rlock__core *core = link->server->core;
 
-    assert(link->server->is_touched); /* so its timer is set anew behind this */
+    assert(link->server->is_touched); /* its timer is set again behind this */
     for (int i = 0; i < RLOCK__BATCHES && next(link) <= now; i++) {
         if (!rlock__renew_some(link, now)) {
             break;

@@ -142,7 +142,7 @@ bool rlock__ack_is_enough(const struct rlock__ack *ack, const struct rlock__wait
 {
     bool enough = waited != NULL && waited->error == NULL && has_primary(ack, waited);
 
-    assert(ack->is_open && ack->ran && ack->is_covered); /* else the WAIT tells nothing of it */
+    assert(ack->is_open && ack->ran && ack->is_covered); /* otherwise the WAIT does not cover it */
     if (is_named(ack, waited)) {
         return enough && ack->changes == ack->server->replicas.changes &&
                rlock__need_is_met(&ack->need, waited->have);

@@ -277,7 +277,7 @@ static void turned_away(struct rlock__channel *channel)
 static void left(struct rlock__channel *channel)
 {
     assert(channel->asked == RLOCK__ASKED_UNSUBSCRIBE && !channel->shares);
-    assert(channel->stock == NULL); /* who gives it up takes it out of there */
+    assert(channel->stock == NULL); /* a stock lets go of a channel before it gives it up */
     channel->asked = RLOCK__ASKED_NOTHING;
     channel->live = false;
     rlock__channel_unsettle(channel);
@@ -383,7 +383,7 @@ void rlock__channels_down(struct rlock__server *server)
         rlock__channel_unsettle(channel);
     }
     rlock__stocks_drop(server);
-    assert(server->sub.asked == NULL && server->sub.out.len == 0); /* that asked for nothing */
+    assert(server->sub.asked == NULL && server->sub.out.len == 0);
 }
 
 void rlock__channels_fini(struct rlock__server *server)

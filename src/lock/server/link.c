@@ -165,7 +165,7 @@ void rlock__link_fini(struct rlock__link *link)
     struct rlock__timers *timers = &link->server->core->timers;
 
     rlock__pipeline_fini(&link->pipeline);
-    assert(link->acks == NULL && link->wait == NULL); /* what was answered has left */
+    assert(link->acks == NULL && link->wait == NULL); /* requests that were answered have left */
     assert(link->n_granted == 0);
     assert(link->unsent == NULL && link->releasing == 0);
     rlock__timer_unset(timers, &link->overdue);

@@ -48,7 +48,7 @@ unsigned rlock__acks_needed(const struct rlock__server *server)
     if (!rlock__acks_are_possible(server)) {
         return 0;
     }
-    assert(server->n_links > server->n_routed); /* those that WAIT goes over */
+    assert(server->n_links > server->n_routed); /* WAIT has links of its own */
     need = rlock__acks_need(server);
     return rlock__need_size(&need) + server->core->opts.acks_on_disk;
 }

@@ -239,7 +239,7 @@ void rlock__stocks_close(struct rlock__core *core)
 {
     struct rlock__server *server;
 
-    assert(core->closed); /* else a call may make one anew */
+    assert(core->closed); /* otherwise a call may make one again */
     DL_FOREACH(core->servers, server) {
         rlock__stocks_drop(server);
     }

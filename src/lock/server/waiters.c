@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls that wait on a channel. listener.c has those that only listen. */
+/* The calls that wait on a channel. Listeners are in listener.c. */
 #include <assert.h>
 #include <utlist.h>
 
