@@ -11,6 +11,7 @@
 struct scene {
     struct alone_pair pair;
     struct rlock__listener listener;
+    struct rlock__call call; /* open when a test ends */
 };
 
 static void says(struct rlock__server *server, const char *kind)
@@ -156,15 +157,15 @@ LISTENER_TEST(a_listener_subscribes_again_when_its_key_comes_back)
 LISTENER_TEST(a_waiter_subscribes_again_when_its_key_comes_back)
 {
     struct rlock__core *core = &s->pair.alone.core;
-    struct rlock__call call = alone_call(&s->pair.alone, RLOCK__ACQUIRE);
 
     rlock__core_ignore(core, &s->listener, NOW);
-    call.acquire.wait_us = -1;
-    rlock__core_begin(core, &call, NOW);
+    s->call = alone_call(&s->pair.alone, RLOCK__ACQUIRE);
+    s->call.acquire.wait_us = -1;
+    rlock__core_begin(core, &s->call, NOW);
     alone_busy(core, NOW);
-    assert_non_null(call.channel);
+    assert_non_null(s->call.channel);
     rlock__core_tick(core, NOW + RLOCK__POLL_US); /* it asks once more */
-    assert_int_equal(call.step, RLOCK__ASKING);
+    assert_int_equal(s->call.step, RLOCK__ASKING);
     come_back(s);
     alone_busy(core, NOW + RLOCK__POLL_US);
     assert_true(was_sent(&s->pair.alone.server, "SUBSCRIBE"));
