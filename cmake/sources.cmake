@@ -92,13 +92,14 @@ set(RLOCK_SOURCES
     src/lock/hold/grant.c
     src/lock/hold/hold.c
     src/lock/hold/levels.c
-    src/lock/hold/orphan.c
     src/lock/hold/queue.c
+    src/lock/hold/recover.c
+    src/lock/hold/recovery.c
     src/lock/hold/released.c
     src/lock/hold/renew.c
-    src/lock/hold/spare.c
     src/lock/hold/spread.c
     src/lock/hold/table.c
+    src/lock/hold/ticket.c
     src/lock/log.c
     src/lock/plain.c
     src/lock/server/ack.c

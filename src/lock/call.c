@@ -104,7 +104,7 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
     assert(call->request == NULL);
     assert(call->channel == NULL);
     assert(call->kind != RLOCK__ACQUIRE || call->acquire.queue == NULL);
-    assert(call->kind != RLOCK__ACQUIRE || call->acquire.orphan == NULL);
+    assert(call->kind != RLOCK__ACQUIRE || call->acquire.ticket == NULL);
     if (code == 0 && call->kind == RLOCK__ACQUIRE &&
         !RLOCK__ENSURE(core, call->claim != NULL && call->count > 0)) {
         code = RLOCK_EINDOUBT;

@@ -16,7 +16,7 @@ struct rlock__core;
 struct rlock__hold;
 struct rlock__queue;
 struct rlock__channel;
-struct rlock__orphan;
+struct rlock__ticket;
 
 /* ---- What a thread knows of its holds without the mutex ---- */
 
@@ -127,24 +127,24 @@ struct rlock__acquire {
     int64_t granted_until; /* head of the queue: the call before it may hold until then; 0: no */
     uint32_t target;       /* the count that is asked for */
     uint64_t gen;          /* generation of its latest copy */
-    struct rlock__copies
-        *lost; /* copies of this number that went down with their links; NULL: none */
+    /* of its number, from its first attempt on. GIVING_UP: the recovery that it waits for */
+    struct rlock__ticket *ticket;
+    bool busy_ends;    /* GIVING_UP: if its attempt found the lock busy, nothing is open, */
+    bool refusal_ends; /* and if its attempt was refused */
     int64_t begun_at;
     int64_t sent_at; /* when the latest copy of an attempt was sent */
     unsigned attempts;
-    unsigned spins;               /* pauses of a spin lock so far */
-    struct rlock__orphan *orphan; /* what it left on the server, and waits for */
-    struct rlock__orphan *spare;  /* from its first attempt on: for what it may leave */
-    struct rlock__request *look;  /* asks whether its grant counts, which was given behind ASKING */
-    struct rlock__ack ack;        /* asks whether enough replicas have its grant */
-    unsigned confirmed;           /* how many replicas had it, by the latest answer */
-    int64_t granted_t0;           /* the t0 of its grant */
-    bool asked;                   /* its latest answer came from behind ASKING */
-    int64_t hint;                 /* from its latest answer, for its next attempt */
-    bool enqueued;                /* an attempt may have queued it on the server */
-    bool stale;                   /* it was woken while an attempt was in flight */
-    bool deaf;                    /* its channel was not subscribed when it last asked */
-    bool contended;               /* the server named another holder */
+    unsigned spins;              /* pauses of a spin lock so far */
+    struct rlock__request *look; /* asks whether its grant counts, which was given behind ASKING */
+    struct rlock__ack ack;       /* asks whether enough replicas have its grant */
+    unsigned confirmed;          /* how many replicas had it, by the latest answer */
+    int64_t granted_t0;          /* the t0 of its grant */
+    bool asked;                  /* its latest answer came from behind ASKING */
+    int64_t hint;                /* from its latest answer, for its next attempt */
+    bool enqueued;               /* an attempt may have queued it on the server */
+    bool stale;                  /* it was woken while an attempt was in flight */
+    bool deaf;                   /* its channel was not subscribed when it last asked */
+    bool contended;              /* the server named another holder */
 };
 
 /* The part of a call that runs one command. */

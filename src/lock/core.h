@@ -20,7 +20,7 @@
  *   rlock__core_next()     when rlock__core_tick() is due
  *
  * No event does more than a slice of work, however much there is: what is left over waits for
- * another tick, after a rest in which calls are served. So is what many holds or orphans need at
+ * another tick, after a rest in which calls are served. So is what many holds or recoveries need at
  * one time, and no call waits behind it.
  */
 #ifndef RLOCK_LOCK_CORE_H
@@ -50,11 +50,11 @@
 #define RLOCK__BATCH 50                            /* renewals in one script call */
 #define RLOCK__BATCHES 2         /* calls of that script in flight, on a link without delay */
 #define RLOCK__RELEASES 256      /* releases in flight of what nobody waits for */
-#define RLOCK__SLICE 500         /* holds and orphans that one event attends to */
+#define RLOCK__SLICE 500         /* holds and recoveries that one event serves */
 #define RLOCK__REST_US RLOCK__MS /* between two slices, for the calls */
 
 struct rlock__listener;
-struct rlock__orphan;
+struct rlock__ticket;
 struct rlock__released;
 
 /* ---- Holds ---- */
@@ -97,8 +97,8 @@ struct rlock__grant {
     struct rlock__table_node by_lock;   /* in one of core.locks, the same; readers' are in none */
     uint64_t number, token;
     struct rlock__link *link;     /* that it is renewed over */
-    struct rlock__copies *lost;   /* of its acquires, that went down with their links; NULL none */
-    struct rlock__orphan *undone; /* levels of it that were given up, with copies open */
+    struct rlock__ticket *ticket; /* of its number, if copies of its acquires are open; else NULL */
+    struct rlock__ticket *undone; /* levels of it that were given up, with copies open */
     struct rlock__loss *loss;
 
     int64_t granted_at; /* when its first grant was read */
@@ -206,8 +206,8 @@ struct rlock__core {
     unsigned n_connecting;         /* connections that are being made */
 
     struct rlock__timers timers; /* of calls, and the core's own: all that are due fire */
-    /* The bulk timers, of grants and orphans. An event fires a slice of the due ones, here and in
-     * link.due. */
+    /* The bulk timers, of grants and of the recovery. An event fires a slice of the due ones, here
+     * and in link.due. */
     struct rlock__timers crowd;
     /* of links: the next renewal, or the end of a validity whose renewal waits to be sent */
     struct rlock__timers renewals;
@@ -232,9 +232,9 @@ struct rlock__core {
         struct rlock__grant *idle_grants;           /* and grants with their losses */
         unsigned n_idle, n_idle_grants;
     } rows;
-    struct { /* hold/orphan.c, hold/spare.c, hold/released.c */
-        struct rlock__orphan *orphans;
-        struct rlock__orphan *spares; /* kept for the next ones */
+    struct { /* hold/recovery.c, hold/ticket.c, hold/released.c */
+        struct rlock__ticket *tickets;
+        struct rlock__ticket *spares; /* kept for the next calls */
         unsigned n_spares;
         struct rlock__released *released; /* the latest releases; NULL: none so far */
         size_t n_released;

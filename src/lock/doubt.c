@@ -31,12 +31,6 @@ struct rlock__doubt *rlock__doubt_open(struct rlock__doubt **doubt, int64_t free
     return *doubt;
 }
 
-void rlock__doubt_keep_open(struct rlock__doubt **doubt)
-{
-    (void)rlock__doubt_close(*doubt);
-    *doubt = &unknown;
-}
-
 struct rlock__doubt *rlock__doubt_unref(struct rlock__doubt *doubt)
 {
     assert(atomic_load(&doubt->refs) > 0);

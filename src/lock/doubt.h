@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether the calls of a group's member left something open on its server: an attempt with copies
- * that are not accounted for, or a release without an answer. The orphan or the grant that goes on
- * with it holds the doubt open. The group reads the doubt without the core's mutex.
+ * that are not accounted for, or a release without an answer. What goes on with it, a recovery or a
+ * grant, holds the doubt open. The group reads the doubt without the core's mutex.
  *
  * Nearly no call leaves anything open. So the doubt is made when the first one does, and NULL is
  * one that is closed.
@@ -22,8 +22,6 @@ struct rlock__doubt {
 
 /* Holds the member's doubt open until the result is closed. Without memory it stays open. */
 struct rlock__doubt *rlock__doubt_open(struct rlock__doubt **doubt, int64_t free_by);
-/* The member's doubt stays open: nothing goes on with what is open. */
-void rlock__doubt_keep_open(struct rlock__doubt **doubt);
 /* Ends a reference, the member's or one that holds it open. Returns NULL. */
 struct rlock__doubt *rlock__doubt_unref(struct rlock__doubt *doubt);
 /* The same; NULL is ok, and nearly always so. */

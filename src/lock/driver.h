@@ -30,7 +30,7 @@ struct rlock__core_opts {
     struct rlock__bytes prefix;
     enum rlock_level log_level;
     bool logs_all;       /* logs each line, without a limit: a simulator replays a seed */
-    size_t slice;        /* holds and orphans that one event visits; 0: RLOCK__SLICE */
+    size_t slice;        /* holds and recoveries that one event visits; 0: RLOCK__SLICE */
     const char *address; /* of all that the client talks to: for order, and texts */
 };
 

@@ -11,7 +11,7 @@
 
 #include "lock/call/acquire.h"
 #include "lock/hold/hold.h"
-#include "lock/hold/orphan.h"
+#include "lock/hold/recovery.h"
 #include "world.h"
 
 static void note(struct sim_client *client, uint64_t number, int64_t until)
@@ -112,7 +112,7 @@ bool sim_is_ended(const struct sim_client *client, uint64_t number)
 bool sim_is_given_back(const struct sim_user *user)
 {
     const struct rlock__call *call = &user->call;
-    const struct rlock__orphan *orphan;
+    const struct rlock__ticket *ticket;
     int64_t lease =
         call->acquire.lease_us != 0 ? call->acquire.lease_us : call->core->opts.renewed_lease_us;
 
@@ -123,8 +123,8 @@ bool sim_is_given_back(const struct sim_user *user)
     if (sim_clock(user->client) >= call->acquire.sent_at + lease) {
         return true;
     }
-    DL_FOREACH(user->client->core.recovery.orphans, orphan) {
-        if (orphan->number == user->call.number && orphan->spec == user->call.spec) {
+    DL_FOREACH(user->client->core.recovery.tickets, ticket) {
+        if (ticket->number == user->call.number && ticket->spec == user->call.spec) {
             return true;
         }
     }

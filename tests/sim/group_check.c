@@ -324,7 +324,7 @@ static void check_levels(const struct sim_process *process, struct sim_world *wo
                         levels_of(process, hold));
         }
         if (world->config.faults == 0 && !process->all->drift_beyond &&
-            hold->spec->core->recovery.orphans == NULL &&
+            hold->spec->core->recovery.tickets == NULL &&
             hold->grant->valid_until > sim_process_clock(process) &&
             hold->count != count_on_server(world, hold)) {
             sim_violate(world, "process %u owner %llu: %.*s counts %u levels, its server %u",
@@ -352,7 +352,7 @@ static bool knows(const struct sim_client *client, uint64_t number)
             return true;
         }
     }
-    return client->core.recovery.orphans != NULL;
+    return client->core.recovery.tickets != NULL;
 }
 
 /* Whether an owner that the server has is unknown to its client. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which members are in doubt, by the numbers that an effort asked with and what their cores go on
- * with: an orphan, or a release that nobody waits for. The group keeps other books.
+ * with: a recovery, or a release that nobody waits for. The group keeps other books.
  */
 #include <string.h>
 #include <utlist.h>
 
 #include "groups.h"
-#include "lock/hold/orphan.h"
+#include "lock/hold/recovery.h"
 
 static void violate(const struct sim_owner *owner, const char *what)
 {
@@ -35,13 +35,13 @@ static const struct rlock__hold *hold_of(const struct rlock__member *member)
     return hold != NULL && hold->grant != NULL && hold->state == RLOCK__HOLD_HELD ? hold : NULL;
 }
 
-static const struct rlock__orphan *orphan_of(const struct rlock__member *member, uint64_t number)
+static const struct rlock__ticket *ticket_of(const struct rlock__member *member, uint64_t number)
 {
-    const struct rlock__orphan *orphan;
+    const struct rlock__ticket *ticket;
 
-    DL_FOREACH(member->spec->core->recovery.orphans, orphan) {
-        if (orphan->number == number) {
-            return orphan;
+    DL_FOREACH(member->spec->core->recovery.tickets, ticket) {
+        if (ticket->number == number) {
+            return ticket;
         }
     }
     return NULL;
@@ -53,7 +53,7 @@ static bool goes_on(const struct rlock__member *member, uint64_t number)
 {
     const struct rlock__hold *hold = hold_of(member);
 
-    if (orphan_of(member, number) != NULL) {
+    if (ticket_of(member, number) != NULL) {
         return true;
     }
     return hold != NULL && hold->grant->number == number &&
@@ -150,9 +150,9 @@ void sim_doubt_hear(struct sim_owner *owner, const struct rlock__member *member)
  * to a server that does not answer. */
 static bool is_forgotten(const struct rlock__member *member, uint64_t number, int64_t now)
 {
-    const struct rlock__orphan *orphan = orphan_of(member, number);
+    const struct rlock__ticket *ticket = ticket_of(member, number);
 
-    return orphan != NULL && now >= orphan->free_by;
+    return ticket != NULL && now >= ticket->free_by;
 }
 
 /* over: rather counts too many than too few. Two more cases count then: a hold that was left or

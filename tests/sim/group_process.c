@@ -99,7 +99,7 @@ void sim_pump(struct sim_client *client)
             struct rlock__loss *loss = core->lost;
 
             DL_DELETE(core->lost, loss);
-            if (loss->reason == RLOCK_LOST_RESTARTED && core->recovery.orphans == NULL) {
+            if (loss->reason == RLOCK_LOST_RESTARTED && core->recovery.tickets == NULL) {
                 sim_violate(client->world,
                             "process %u: a hold that a restart ended is not given back",
                             client->index);

@@ -10,6 +10,7 @@
  *   no need to ask       who waits for such a hold sends no attempts
  */
 #include "lock/hold/hold.h"
+#include "lock/hold/ticket.h"
 #include "world.h"
 
 #define MOST 32
@@ -149,7 +150,7 @@ void sim_passes(struct sim_user *user)
                     client->index, client->world->keys[user->key]);
     }
     user->asks = waits(user) && call->step == RLOCK__ASKING;
-    user->open = waits(user) && rlock__copies_are_open(call->acquire.lost);
+    user->open = waits(user) && rlock__ticket_is_open(call->acquire.ticket);
     user->awaits = awaits;
     user->tries = call->acquire.attempts;
     user->own = waits(user) && call->acquire.target == 1 ? call->number : 0;

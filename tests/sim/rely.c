@@ -152,7 +152,7 @@ static void check_count(const struct sim_user *user, unsigned side)
     const struct rlock__hold *hold = sim_find_hold(client, mine->number);
 
     if (hold != NULL && hold->state == RLOCK__HOLD_HELD && !hold->busy && client->may_kill &&
-        client->core.recovery.orphans == NULL && !mine->doomed && !mine->half &&
+        client->core.recovery.tickets == NULL && !mine->doomed && !mine->half &&
         !hold->grant->uneven && sim_valid_until(mine) > sim_clock(client) &&
         sim_server_count(user, side) != (long)hold->count) {
         sim_violate(client->world, "client %u: %u levels of %s, the server has %ld", client->index,
@@ -370,7 +370,7 @@ static bool knows(const struct sim_client *client, uint64_t number)
 {
     const struct rlock__hold *hold = sim_find_hold(client, number);
     bool known =
-        client->core.recovery.orphans != NULL || (hold != NULL && hold->state == RLOCK__HOLD_HELD);
+        client->core.recovery.tickets != NULL || (hold != NULL && hold->state == RLOCK__HOLD_HELD);
 
     for (const struct rlock__call *call = client->core.calls; call != NULL; call = call->all_next) {
         known |= call->number == number;

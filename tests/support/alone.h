@@ -8,7 +8,7 @@
 #include "lock/core.h"
 #include "lock/core/finish.h"
 #include "lock/hold/hold.h"
-#include "lock/hold/orphan.h"
+#include "lock/hold/recovery.h"
 #include "lock/hold/renew.h"
 
 /* For core.unref: the test frees the core. */

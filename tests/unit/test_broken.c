@@ -41,7 +41,7 @@ TEST(a_grant_from_before_its_request_is_taken_back_and_reported)
     alone_answer(&s.core, 1, (int64_t[]){1}, EARLIER);
     assert_reported(&s, "t0 <= now");
     assert_true(call.step == RLOCK__GIVING_UP || call.code == RLOCK_EINDOUBT);
-    assert_non_null(s.core.recovery.orphans); /* the release is on its way */
+    assert_non_null(s.core.recovery.tickets); /* the release is on its way */
     rlock__core_tick(&s.core, NOW + RLOCK__SECOND);
     assert_int_equal(call.code, RLOCK_EINDOUBT);
     assert_null(call.claim);

@@ -110,7 +110,7 @@ TEST(a_number_is_released_again_after_its_unlock_while_a_copy_may_run)
     alone_answer(&core, 2, (const int64_t[]){1, 0}, NOW);
     assert_int_equal(unlock.step, RLOCK__COMPLETE);
     assert_int_equal(unlock.code, 0);
-    assert_non_null(core.recovery.orphans);
+    assert_non_null(core.recovery.tickets);
     close_core(&core, &call);
 }
 

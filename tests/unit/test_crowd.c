@@ -414,7 +414,7 @@ CROWD_TEST(what_was_lost_is_given_back_few_at_a_time, crowd)
         answer(crowd);
         take(crowd);
     }
-    assert_null(crowd->core.recovery.orphans);
+    assert_null(crowd->core.recovery.tickets);
 }
 
 CROWD_TEST(close_gives_a_crowd_back_slice_by_slice, crowd)

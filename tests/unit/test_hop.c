@@ -2,7 +2,7 @@
 /* Requests whose lock is gone when their link breaks: nothing of it is looked at any more. */
 #include <utlist.h>
 
-#include "lock/hold/orphan.h"
+#include "lock/hold/recovery.h"
 #include "support/alone.h"
 #include "support/test.h"
 
@@ -94,11 +94,11 @@ TEST(a_number_whose_copy_cannot_be_fenced_yet_outlives_its_lease)
     rlock__core_add_server(&s.core, &other, 1, 0);
     rlock__copies_add_lost(&copies, copied, rlock__core_link_up(copied, 7, true, NOW));
     rlock__core_link_down(copied, copied->pipeline.gen, RLOCK_ECONN, false, "cut", NOW);
-    rlock__orphan_of_released(s.spec, 5, copies, NOW);
+    rlock__recover_released(s.spec, 5, copies, NOW);
     rlock__core_tick(&s.core, NOW);
     alone_carry(&route->pipeline);
     rlock__core_reply(route, route->pipeline.gen, &gone, later);
-    assert_non_null(s.core.recovery.orphans);
+    assert_non_null(s.core.recovery.tickets);
     rlock__core_link_up(copied, 8, true, later);
     later += s.core.opts.renewed_lease_us / 3;
     rlock__core_tick(&s.core, later);
@@ -151,9 +151,9 @@ TEST(a_request_that_waits_elsewhere_has_no_copy_there)
     rlock__core_reply(link, link->pipeline.gen, &moved, NOW);
     assert_non_null(elsewhere.links[0].pipeline.waiting);
     rlock__core_give_up(&s.core, &acquire, RLOCK_ECANCELED, NOW);
-    assert_non_null(s.core.recovery.orphans);
-    assert_int_equal(s.core.recovery.orphans->copies.n, 1);
-    assert_ptr_equal(s.core.recovery.orphans->copies.open[0].link, link);
+    assert_non_null(s.core.recovery.tickets);
+    assert_int_equal(s.core.recovery.tickets->copies.n, 1);
+    assert_ptr_equal(s.core.recovery.tickets->copies.open[0].link, link);
     rlock__core_abandon(&s.core);
     s.core.done = NULL;
     rlock__core_fini(&s.core);

@@ -73,7 +73,7 @@ TEST(a_level_in_doubt_is_undone_before_the_owner_asks_for_it_again_or_not_at_all
     assert_non_null(hold->grant->undone);
     begin(&s, &inner, 1, 0, 0, NOW + RLOCK__GRACE_US);
     assert_null(hold->grant->undone); /* the attempt sets the same count */
-    assert_null(s.core.recovery.orphans);
+    assert_null(s.core.recovery.tickets);
     rlock__core_give_up(&s.core, &inner, RLOCK_ECANCELED, NOW + RLOCK__GRACE_US);
     close_scene(&s);
 }

@@ -19,11 +19,11 @@ TEST(a_copy_stays_open_though_the_map_changes_before_its_release_is_sent)
     rlock__core_begin(core, &call, NOW);
     alone_carry(&link->pipeline);
     rlock__core_give_up(core, &call, RLOCK_ECANCELED, NOW); /* its release is not sent */
-    assert_non_null(core->recovery.orphans);
+    assert_non_null(core->recovery.tickets);
     rlock__core_link_down(link, link->pipeline.gen, RLOCK_ECONN, false, "cut", NOW);
     pair.is_moved = true;
     rlock__core_rerouted(core, NOW);
-    assert_non_null(core->recovery.orphans);
-    assert_true(rlock__copies_may_run(&core->recovery.orphans->copies));
+    assert_non_null(core->recovery.tickets);
+    assert_true(rlock__copies_may_run(&core->recovery.tickets->copies));
     alone_pair_close(&pair);
 }

@@ -114,7 +114,7 @@ TEST(a_release_with_a_senseless_answer_is_tried_once_more)
         assert_false(link->pipeline.up);
         (void)rlock__core_link_up(link, 1, false, now);
     }
-    assert_null(s.core.recovery.orphans);
+    assert_null(s.core.recovery.tickets);
     close_scene(&s);
 }
 

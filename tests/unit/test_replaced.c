@@ -117,7 +117,7 @@ TEST(what_was_released_of_late_is_released_again_at_another_server)
     reconnect(s, "b", NOW + 5 * RLOCK__SECOND); /* nobody was heard for so long */
     assert_string_equal(asked(s), "plain/release");
     answer(s, 2, (const int64_t[]){-1, 0}, NOW);
-    assert_null(s->alone.core.recovery.orphans);
+    assert_null(s->alone.core.recovery.tickets);
     scene_close(s);
 }
 
@@ -161,14 +161,14 @@ TEST(no_more_than_the_latest_thousand_are_released_again)
 {
     struct scene *s = scene_open();
     const struct rlock__link *link = alone_link(&s->alone.core);
-    const struct rlock__orphan *orphan = NULL;
+    const struct rlock__ticket *ticket = NULL;
 
     for (uint64_t number = 0; number < RLOCK__RELEASED_MAX + 100; number++) {
         rlock__released(link, s->alone.spec, number, false, NOW);
     }
     reconnect(s, "b", NOW);
-    orphan = s->alone.core.recovery.orphans;
-    assert_non_null(orphan);
+    ticket = s->alone.core.recovery.tickets;
+    assert_non_null(ticket);
     assert_int_equal(atomic_load(&s->alone.spec->refs) >= RLOCK__RELEASED_MAX, 1);
     assert_int_equal(alone_link(&s->alone.core)->releasing, RLOCK__RELEASES);
     scene_close(s);

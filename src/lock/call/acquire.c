@@ -25,7 +25,7 @@
 #include "lock/call/explain.h"
 #include "lock/common.h"
 #include "lock/hold/hold.h"
-#include "lock/hold/orphan.h"
+#include "lock/hold/ticket.h"
 #include "lock/server/channel.h"
 #include "lock/server/classify.h"
 #include "lock/server/hop.h"
@@ -50,12 +50,7 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
         rlock__acquire_retry(call, class.code, now);
         return;
     }
-    if (rlock__is_aborted(reply)) {
-        struct rlock__copies lost = rlock__copies_kept(call->acquire.lost);
-
-        lost.ran = true;
-        rlock__copies_keep(&call->acquire.lost, &lost);
-    }
+    call->acquire.ticket->copies.ran |= rlock__is_aborted(reply);
     if (call->acquire.batch != NULL && call->acquire.batch->partial) {
         rlock__acquire_undo(call, class.code, now);
         return;
@@ -225,7 +220,7 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     assert(call->request == NULL && call->acquire.look == NULL && call->step != RLOCK__GIVING_UP);
     assert(call->number != 0 && call->acquire.target > 0);
     assert(call->hold->turn == call);
-    assert(call->hold->grant != NULL && call->acquire.spare != NULL); /* rlock__hold_prepare() */
+    assert(call->hold->grant != NULL && call->acquire.ticket != NULL); /* rlock__hold_prepare() */
     assert(call->hold->state == RLOCK__HOLD_LOST ||
            call->acquire.target == call->hold->count + 1); /* one level more */
     call->link = link;
@@ -233,9 +228,7 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     args.waits = call->channel != NULL;
     args.settled = rlock__settled(link->server, now);
     call->spec->ops->acquire(call->spec, &args, ret_cmd);
-    if (call->acquire.lost != NULL) {
-        rlock__copies_fence(call->acquire.lost);
-    }
+    rlock__copies_fence(&call->acquire.ticket->copies);
     call->request = request;
     rlock__call_step(call, RLOCK__ASKING);
     call->acquire.stale = false;

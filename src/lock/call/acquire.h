@@ -27,8 +27,6 @@ void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64
 void rlock__acquire_note_holder(struct rlock__call *call, const struct rlock__answer *answer);
 /* Notes which copies of the request went out. The call lets go of the request. */
 void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *request);
-/* The copies that are not accounted for, with the latest. */
-struct rlock__copies rlock__acquire_copies(const struct rlock__call *call);
 /* The code of a call that ends before its server could do what it was asked. */
 int rlock__acquire_passing_code(const struct rlock__call *call, int code);
 /* The call is complete, and leaves its batch. */

@@ -8,8 +8,8 @@
 #include "lock/call/explain.h"
 #include "lock/common.h"
 #include "lock/hold/hold.h"
-#include "lock/hold/orphan.h"
 #include "lock/hold/queue.h"
+#include "lock/hold/recovery.h"
 #include "lock/server/channel.h"
 #include "lock/server/classify.h"
 #include "lock/server/route.h"
@@ -17,21 +17,14 @@
 
 void rlock__acquire_account_busy(struct rlock__call *call)
 {
-    struct rlock__copies lost = rlock__copies_kept(call->acquire.lost);
-    bool ran = lost.ran;
+    struct rlock__copies *copies = &call->acquire.ticket->copies;
+    bool ran = copies->ran;
 
     assert(call->request == NULL); /* its answer was read */
-    rlock__copies_answered(&lost, call->link, call->acquire.gen);
+    rlock__copies_answered(copies, call->link, call->acquire.gen);
     if (!call->acquire.asked || !ran) { /* what ran may be on the other side of the move */
-        rlock__copies_refuted(&lost);
+        rlock__copies_refuted(copies);
     }
-    rlock__copies_keep(&call->acquire.lost, &lost);
-}
-
-/* When what the latest copy may have taken is free again by itself. */
-static int64_t free_by(const struct rlock__call *call)
-{
-    return rlock__max(call->acquire.sent_at, 0) + rlock__acquire_lease(call, call->acquire.sent_at);
 }
 
 void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until)
@@ -52,8 +45,7 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
     struct rlock__hold *hold = call->hold;
 
     assert(hold == NULL || hold->turn == call);
-    assert(call->acquire.orphan == NULL && call->acquire.look == NULL);
-    assert(!rlock__ack_is_open(&call->acquire.ack));
+    assert(call->acquire.look == NULL && !rlock__ack_is_open(&call->acquire.ack));
     /* a call has a claim if it was granted the lock */
     assert((code == 0) == (call->claim != NULL));
     assert(code != 0 || call->acquire.valid_until > now);
@@ -62,8 +54,7 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
     }
     if (code != 0 && call->acquire.enqueued) { /* leaves the server's queue */
         call->acquire.enqueued = false;
-        (void)rlock__orphan_new(hold, call->number, 0, rlock__acquire_copies(call), free_by(call),
-                                NULL, now);
+        (void)rlock__recover_attempt(call, 0, false, now);
     }
 
     if (call->acquire.batch != NULL) {
@@ -74,8 +65,7 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
         call->request = NULL;
     }
     rlock__acquire_withdraw(call, code == 0 ? call->acquire.valid_until : 0);
-    rlock__orphan_unspare(call);
-    rlock__copies_drop(&call->acquire.lost);
+    call->acquire.ticket = rlock__ticket_free(call->core, call->acquire.ticket);
     rlock__call_complete(call, code, NULL);
     if (hold != NULL) {
         rlock__hold_leave(hold, now);
@@ -171,6 +161,20 @@ static int64_t undo_until(const struct rlock__call *call, int64_t now)
                           now + rlock__patience_us(&pipeline->patience, call->acquire.timeout_us)));
 }
 
+/* Notes what the answer to the attempt has to be so that nothing of the call is open. The recovery
+ * learns that only from the answer to its release. */
+static void note_what_ends(struct rlock__call *call)
+{
+    struct rlock__copies copies = call->acquire.ticket->copies;
+
+    call->acquire.refusal_ends = !rlock__copies_are_open(&copies);
+    if (call->request != NULL) {
+        rlock__copies_answered(&copies, call->link, call->acquire.gen);
+        rlock__copies_refuted(&copies);
+        call->acquire.busy_ends = !rlock__copies_are_open(&copies);
+    }
+}
+
 void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
 {
     uint32_t outer = call->acquire.target - 1;
@@ -179,7 +183,7 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
     assert(call->claim == NULL);
     assert(call->hold->turn == call);
     assert(call->number != 0 && call->acquire.target > 0); /* something was asked for */
-    assert(call->acquire.orphan == NULL && call->acquire.look == NULL);
+    assert(call->acquire.look == NULL);
     assert(!rlock__ack_is_open(&call->acquire.ack));
     if (rlock__explains(call)) {
         rlock__explain(call, now, "gives up, and takes back what it may have got");
@@ -193,9 +197,8 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
                               rlock__free_by(now, rlock__acquire_lease(call, now)));
     }
     rlock__timer_set(&call->core->timers, &call->timer, undo_until(call, now));
-    rlock__orphan_doubt(rlock__orphan_new(call->hold, call->number, outer,
-                                          rlock__acquire_copies(call), free_by(call), call, now),
-                        call);
+    note_what_ends(call);
+    rlock__recovery_doubt(rlock__recover_attempt(call, outer, true, now), call);
     assert(call->step == RLOCK__GIVING_UP);
     assert(call->timer.set); /* no answer need come */
 }
@@ -205,10 +208,10 @@ void rlock__acquire_refuse(struct rlock__call *call, int code, int64_t now)
     assert(code != 0);
     assert(call->step != RLOCK__GIVING_UP);
     assert(call->request == NULL && call->acquire.look == NULL);
-    if (!rlock__copies_are_open(call->acquire.lost)) {
-        rlock__acquire_end(call, code, now);
-    } else {
+    if (rlock__ticket_is_open(call->acquire.ticket)) {
         rlock__acquire_undo(call, code, now);
+    } else {
+        rlock__acquire_end(call, code, now);
     }
 }
 
@@ -218,26 +221,39 @@ void rlock__acquire_starve(struct rlock__call *call, int64_t now)
     rlock__acquire_refuse(call, RLOCK_ENOMEM, now);
 }
 
+/* Ends a call that gives up if nothing of it is open: the release of its recovery finds nothing. */
+static void end_if(struct rlock__call *call, bool nothing_is_open, int64_t now)
+{
+    struct rlock__ticket *ticket = call->acquire.ticket;
+
+    assert(call->request == NULL);
+    if (nothing_is_open) {
+        ticket->doubt = rlock__doubt_close(ticket->doubt);
+        rlock__recovery_forget(call);
+        rlock__acquire_settled(call, now);
+    }
+}
+
 void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__reply *reply,
                                 int64_t now)
 {
     bool partial = call->acquire.batch != NULL && call->acquire.batch->partial;
     bool error = reply != NULL && rlock__reply_is_error(reply);
-    bool refused = error && !partial && !rlock__is_aborted(reply);
 
     assert(call->step == RLOCK__GIVING_UP && call->code != 0);
     assert(call->request == NULL);
-    if (reply != NULL && !error && !partial) {
+    if (error && !partial && !rlock__is_aborted(reply)) {
+        rlock__acquire_late_refusal(call, now);
+    } else if (reply != NULL && !error && !partial) {
         struct rlock__answer answer = call->spec->ops->read_acquire(call->spec, reply);
 
         if (answer.outcome == RLOCK__BUSY) {
+            /* what ran may be on the other side of the move */
+            bool is_elsewhere = call->acquire.asked && call->acquire.ticket->copies.ran;
+
             rlock__proof_refused(call, answer.holder, now);
-            rlock__acquire_account_busy(call);
-            refused = true;
+            end_if(call, call->acquire.busy_ends && !is_elsewhere, now);
         }
-    }
-    if (refused) {
-        rlock__acquire_late_refusal(call, now);
     }
 }
 
@@ -246,7 +262,7 @@ void rlock__acquire_end_open(struct rlock__call *call, int64_t now)
     bool canceled = call->code == RLOCK_ECANCELED && !call->member;
 
     assert(call->step == RLOCK__GIVING_UP && call->code != 0);
-    rlock__orphan_forget(call);
+    rlock__recovery_forget(call);
     rlock__acquire_describe(call, RLOCK_EINDOUBT, now);
     rlock__acquire_end(call, canceled ? RLOCK_ECANCELED : RLOCK_EINDOUBT, now);
 }
@@ -254,14 +270,7 @@ void rlock__acquire_end_open(struct rlock__call *call, int64_t now)
 void rlock__acquire_late_refusal(struct rlock__call *call, int64_t now)
 {
     assert(call->step == RLOCK__GIVING_UP);
-    assert(call->request == NULL);
-    if (!rlock__copies_are_open(call->acquire.lost)) {
-        if (call->acquire.orphan != NULL) { /* its release finds nothing */
-            call->acquire.orphan->doubt = rlock__doubt_close(call->acquire.orphan->doubt);
-        }
-        rlock__orphan_forget(call);
-        rlock__acquire_settled(call, now);
-    }
+    end_if(call, call->acquire.refusal_ends, now);
 }
 
 /* Takes back the attempt. Returns whether a copy of it may have run, or may yet. */
@@ -279,7 +288,7 @@ static bool take_back(struct rlock__call *call)
         return true;
     }
     if (request == NULL) {
-        return rlock__copies_are_open(call->acquire.lost);
+        return rlock__ticket_is_open(call->acquire.ticket);
     }
     rlock__acquire_note(call, request);
     if (request->sent) {
@@ -293,7 +302,7 @@ static bool take_back(struct rlock__call *call)
     rlock__server_touch(request->link->server);
     rlock__pipeline_withdraw(&request->link->pipeline, request);
     (void)rlock__request_free(request);
-    return rlock__copies_are_open(call->acquire.lost);
+    return rlock__ticket_is_open(call->acquire.ticket);
 }
 
 /* Whether the latest answer of the server, which is the reason for the code, has its text
@@ -325,8 +334,8 @@ void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)
         rlock__acquire_undo(call, code, now);
     }
     if (code == RLOCK_ECLOSED &&
-        call->step == RLOCK__GIVING_UP) { /* the client's end waits for orphans itself */
-        rlock__orphan_forget(call);
+        call->step == RLOCK__GIVING_UP) { /* the client's end waits for recoveries itself */
+        rlock__recovery_forget(call);
         call->code = code;
         rlock__acquire_settled(call, now);
     }

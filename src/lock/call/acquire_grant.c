@@ -5,7 +5,7 @@
 #include "lock/call/acquire.h"
 #include "lock/common.h"
 #include "lock/hold/hold.h"
-#include "lock/hold/orphan.h"
+#include "lock/hold/recovery.h"
 #include "lock/server/channel.h"
 #include "lock/server/route.h"
 
@@ -18,7 +18,7 @@ bool rlock__acquire_is_too_young(const struct rlock__call *call, int64_t now)
  * number. Without time for that the call ends with the code. */
 static void retry_at_time(struct rlock__call *call, int code, int64_t at, int64_t now)
 {
-    assert(call->step != RLOCK__GIVING_UP && call->acquire.orphan == NULL);
+    assert(call->step != RLOCK__GIVING_UP && call->acquire.ticket != NULL);
     assert(call->request == NULL && call->acquire.look == NULL); /* nothing else is in flight */
     assert(!rlock__ack_is_open(&call->acquire.ack));
     if (call->acquire.target > 1 || !rlock__acquire_may_try(call, now) ||
@@ -26,17 +26,12 @@ static void retry_at_time(struct rlock__call *call, int code, int64_t at, int64_
         rlock__acquire_undo(call, code, now);
         return;
     }
-    rlock__orphan_doubt(
-        rlock__orphan_new(call->hold, call->number, 0, rlock__acquire_copies(call),
-                          call->acquire.sent_at + rlock__acquire_lease(call, call->acquire.sent_at),
-                          NULL, now),
-        call);
+    rlock__recovery_doubt(rlock__recover_attempt(call, 0, false, now), call);
     if (call->channel != NULL) { /* it may be the old number's own */
         rlock__channel_leave(call);
     }
     call->acquire.enqueued = false;
     call->number = ++call->core->last_number; /* the old one is retired by its release */
-    rlock__copies_drop(&call->acquire.lost);
     rlock__acquire_sleep(call, RLOCK__SLEEPING, at);
     if (at > now) {
         call->error = rlock__acquire_passing_code(call, code);

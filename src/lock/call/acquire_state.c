@@ -8,6 +8,7 @@
 
 #include "lock/call/acquire.h"
 #include "lock/common.h"
+#include "lock/hold/ticket.h"
 
 /* ---- Until when ---- */
 
@@ -101,25 +102,14 @@ void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *
     call->request = NULL;
     call->acquire.sent_at = request->t0;
     call->acquire.gen = request->gen;
-    if (request->lost_gen != 0) {
-        struct rlock__copies lost = rlock__copies_kept(call->acquire.lost);
-
-        rlock__copies_add_lost(&lost, call->link, request->lost_gen);
-        rlock__copies_keep(&call->acquire.lost, &lost);
+    if (call->step != RLOCK__GIVING_UP) { /* else the recovery has all of them */
+        rlock__copies_add_lost(&call->acquire.ticket->copies, call->link, request->lost_gen);
     }
 }
 
 int rlock__acquire_passing_code(const struct rlock__call *call, int code)
 {
     return call->acquire.wait_us != 0 && code != RLOCK_ENOTREPLICATED ? RLOCK_ETIMEDOUT : code;
-}
-
-struct rlock__copies rlock__acquire_copies(const struct rlock__call *call)
-{
-    struct rlock__copies copies = rlock__copies_kept(call->acquire.lost);
-
-    rlock__copies_add_sent(&copies, call->link, call->acquire.gen);
-    return copies;
 }
 
 /* ---- Its batch ---- */

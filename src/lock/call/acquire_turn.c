@@ -8,8 +8,8 @@
 #include "lock/call/explain.h"
 #include "lock/common.h"
 #include "lock/hold/hold.h"
-#include "lock/hold/orphan.h"
 #include "lock/hold/queue.h"
+#include "lock/hold/recovery.h"
 #include "lock/server/route.h"
 #include "lock/server/stock.h"
 
@@ -25,7 +25,7 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
     assert(call->hold == NULL);
     assert(call->claim == NULL);
     assert(call->acquire.attempts == 0);
-    assert(call->acquire.spare == NULL);
+    assert(call->acquire.ticket == NULL);
     if (call->cancelled) {
         rlock__acquire_describe(call, RLOCK_ECANCELED, now);
         rlock__acquire_end(call, RLOCK_ECANCELED, now);
@@ -50,6 +50,22 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
     }
 }
 
+static void ask_for_level(struct rlock__call *call, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+
+    assert(hold->state == RLOCK__HOLD_HELD);
+    call->number = hold->grant->number;
+    call->acquire.target = hold->count + 1;
+    assert(call->number != 0);
+    if (!rlock__hold_prepare(call)) {
+        rlock__acquire_starve(call, now);
+        return;
+    }
+    rlock__recovery_supersede(call);
+    rlock__acquire_attempt(call, now);
+}
+
 /* The owner holds it already: one level more, asked for at once, whoever waits. */
 static void turn_nested(struct rlock__call *call, int64_t now)
 {
@@ -66,15 +82,8 @@ static void turn_nested(struct rlock__call *call, int64_t now)
                call->spec->tuning->no_reentry) {
         rlock__acquire_describe(call, RLOCK_EREACQUIRE, now);
         rlock__acquire_end(call, RLOCK_EREACQUIRE, now);
-    } else if (!rlock__hold_prepare(call)) {
-        rlock__acquire_starve(call, now);
     } else {
-        call->number = hold->grant->number;
-        call->acquire.target = hold->count + 1;
-        rlock__orphan_supersede(call);
-        assert(hold->state == RLOCK__HOLD_HELD);
-        assert(call->number != 0);
-        rlock__acquire_attempt(call, now);
+        ask_for_level(call, now);
     }
 }
 

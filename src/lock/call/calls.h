@@ -31,7 +31,7 @@ void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now);
 void rlock__acquire_cancel(struct rlock__call *call, int64_t now);
 /* The call's channel is not heard any more: it tries again sooner. */
 void rlock__acquire_deaf(struct rlock__call *call, int64_t now);
-/* The orphan that the call waits for is settled: nothing of the call is left on the server. */
+/* The recovery that the call waits for has ended: nothing of the call is left on the server. */
 void rlock__acquire_settled(struct rlock__call *call, int64_t now);
 
 /* ---- line.c ---- */

@@ -49,7 +49,7 @@ bool rlock__link_is_late(const struct rlock__link *link)
     }
     late = late_calls(link);
     DL_FOREACH(link->pipeline.sent, request) {
-        if (++n > late || late > RLOCK__LATE_MAX) { /* a renewal, an orphan's release */
+        if (++n > late || late > RLOCK__LATE_MAX) { /* a renewal, a release of the recovery */
             return false;
         }
     }

@@ -5,6 +5,7 @@
 
 #include "lock/hold/hold.h"
 #include "lock/hold/queue.h"
+#include "lock/hold/ticket.h"
 #include "lock/server/channel.h"
 #include "lock/server/route.h"
 
@@ -66,7 +67,7 @@ static bool is_in_doubt(struct rlock__grant *grant, int64_t now)
     const struct rlock__link *link = grant->link;
 
     return grant->failures != 0 || now >= grant->due || grant->verifies || grant->unacked ||
-           grant->lost != NULL || grant->undone != NULL || grant->resent || grant->uneven ||
+           grant->ticket != NULL || grant->undone != NULL || grant->resent || grant->uneven ||
            rlock__grant_moved(grant) || link != rlock__route(grant->hold->spec) ||
            !link->pipeline.up || link->pipeline.close;
 }
@@ -100,7 +101,7 @@ static bool may_take(const struct rlock__call *call, const struct rlock__spec *s
 
     return waits && call->spec->ops == spec->ops && call->acquire.lease_us == 0 && !call->member &&
            call->error == 0 && call->spec->tuning->max_hold_us == spec->tuning->max_hold_us &&
-           !rlock__copies_are_open(call->acquire.lost) && now < call->deadline;
+           !rlock__ticket_is_open(call->acquire.ticket) && now < call->deadline;
 }
 
 /* The row of the one gets what the other's had. */

@@ -305,7 +305,7 @@ static void starve(struct rlock__hold *hold, int64_t now)
     rlock__release_drop_levels(hold, RLOCK_EINDOUBT, now);
 }
 
-/* Lost before it is sent: the server does not have it, or an orphan gives it back. What a thread
+/* Lost before it is sent: the server does not have it, or the recovery gives it back. What a thread
  * that ended was giving back goes on. */
 static bool end_if_lost(struct rlock__hold *hold, int64_t now)
 {

@@ -11,13 +11,13 @@
 #include <utlist.h>
 
 #include "lock/hold/hold.h"
-#include "lock/hold/orphan.h"
 #include "lock/hold/queue.h"
+#include "lock/hold/recovery.h"
 #include "lock/hold/renew.h"
 #include "lock/server/channel.h"
 #include "lock/server/route.h"
 
-#define AT_ONCE 64 /* calls, holds and orphans; with more of them the check skips events */
+#define AT_ONCE 64 /* calls, holds and recoveries; with more of them the check skips events */
 
 /* ---- Calls ---- */
 
@@ -42,14 +42,17 @@ static bool is_under_way(const struct rlock__call *call)
 static void check_acquire(const struct rlock__call *call)
 {
     bool gives_up = call->step == RLOCK__GIVING_UP;
+    const struct rlock__ticket *ticket = call->acquire.ticket;
     bool has_grant = call->hold != NULL && call->hold->grant != NULL;
 
     assert(
         RLOCK__IMPLIES(sleeps(call) && !is_led(call), call->timer.set)); /* no message need come */
     assert(RLOCK__IMPLIES(call->step == RLOCK__ASKING, is_under_way(call)));
     assert(RLOCK__IMPLIES(gives_up, call->code != 0 && call->timer.set));
-    assert(RLOCK__IMPLIES(call->acquire.orphan != NULL,
-                          gives_up && call->acquire.orphan->call == call));
+    if (ticket != NULL) {
+        assert(ticket->place == (gives_up ? RLOCK__TICKET_RECOVERY : RLOCK__TICKET_CALL));
+        assert(ticket->number == call->number && ticket->call == (gives_up ? call : NULL));
+    }
     assert(RLOCK__IMPLIES(call->acquire.look != NULL, call->step == RLOCK__ASKING));
     assert(RLOCK__IMPLIES(call->acquire.target > 1 && !gives_up, has_grant));
     assert(RLOCK__IMPLIES(call->acquire.queue != NULL && call->step == RLOCK__PAUSING,
@@ -80,7 +83,7 @@ static void check_grant(const struct rlock__hold *hold)
     const struct rlock__grant *grant = hold->grant;
     const struct rlock__link *route = rlock__route(hold->spec);
     bool held = hold->state == RLOCK__HOLD_HELD;
-    const struct rlock__orphan *level;
+    const struct rlock__ticket *ticket = grant->ticket, *level;
 
     assert(grant->hold == hold);
     assert(grant->is_numbered == held);
@@ -94,6 +97,10 @@ static void check_grant(const struct rlock__hold *hold)
     assert(
         RLOCK__IMPLIES(grant->is_waiting, held && grant->timer.set && grant->batch_entry == NULL));
     assert(RLOCK__IMPLIES(grant->batch_entry != NULL, *grant->batch_entry == grant));
+    if (ticket != NULL) {
+        assert(ticket->place == RLOCK__TICKET_HOLD && ticket->number == grant->number);
+        assert(hold->state != RLOCK__HOLD_NONE);
+    }
     DL_FOREACH2(grant->undone, level, undone_next)
     {
         assert(level->grant == grant && level->number == grant->number);
@@ -165,17 +172,18 @@ static void check_hold(const struct rlock__hold *hold)
     }
 }
 
-/* ---- Orphans, links, servers ---- */
+/* ---- Recoveries, links, servers ---- */
 
-static void check_orphan(const struct rlock__orphan *orphan)
+static void check_recovery(const struct rlock__ticket *ticket)
 {
-    const struct rlock__hold *hold = rlock__hold_by_number(orphan->core, orphan->number);
+    const struct rlock__hold *hold = rlock__hold_by_number(ticket->core, ticket->number);
 
-    assert(orphan->is_unsent + (orphan->request != NULL) + orphan->timer.set == 1); /* it goes on */
-    assert(orphan->copies.n <= RLOCK__COPIES_MAX);
-    assert(RLOCK__IMPLIES(orphan->call != NULL, orphan->call->acquire.orphan == orphan));
-    assert(RLOCK__IMPLIES(orphan->count == 0, hold == NULL)); /* nobody holds its number */
-    assert(RLOCK__IMPLIES(orphan->grant != NULL, orphan->grant->number == orphan->number));
+    assert(ticket->place == RLOCK__TICKET_RECOVERY);
+    assert(ticket->is_unsent + (ticket->request != NULL) + ticket->timer.set == 1); /* it goes on */
+    assert(ticket->copies.n <= RLOCK__COPIES_MAX);
+    assert(RLOCK__IMPLIES(ticket->call != NULL, ticket->call->acquire.ticket == ticket));
+    assert(RLOCK__IMPLIES(ticket->count == 0, hold == NULL)); /* nobody holds its number */
+    assert(RLOCK__IMPLIES(ticket->grant != NULL, ticket->grant->number == ticket->number));
 }
 
 static void check_pipeline(const struct rlock__pipeline *pipeline)
@@ -195,7 +203,7 @@ static void check_pipeline(const struct rlock__pipeline *pipeline)
 
 static void check_link(const struct rlock__link *link)
 {
-    const struct rlock__orphan *orphan;
+    const struct rlock__ticket *ticket;
     const struct rlock__ack *ack;
 
     check_pipeline(&link->pipeline);
@@ -208,9 +216,9 @@ static void check_link(const struct rlock__link *link)
     DL_FOREACH(link->acks, ack) {
         assert(ack->link == link && ack->is_open);
     }
-    DL_FOREACH2(link->unsent, orphan, unsent_next)
+    DL_FOREACH2(link->unsent, ticket, unsent_next)
     {
-        assert(orphan->is_unsent && orphan->link == link);
+        assert(ticket->is_unsent && ticket->link == link);
     }
 }
 
@@ -242,11 +250,11 @@ static struct sums check_servers(const struct rlock__core *core)
     return sums;
 }
 
-/* Returns how many calls, holds and orphans there are. */
+/* Returns how many calls, holds and recoveries there are. */
 static unsigned check_all(const struct rlock__core *core)
 {
     struct sums sums = check_servers(core);
-    const struct rlock__orphan *orphan;
+    const struct rlock__ticket *ticket;
     const struct rlock__hold *hold;
     const struct rlock__call *call;
     unsigned n = 0;
@@ -263,9 +271,9 @@ static unsigned check_all(const struct rlock__core *core)
         sums.granted -= hold->grant != NULL && hold->grant->is_numbered;
         n++;
     }
-    DL_FOREACH(core->recovery.orphans, orphan) {
-        check_orphan(orphan);
-        sums.releasing -= orphan->request != NULL;
+    DL_FOREACH(core->recovery.tickets, ticket) {
+        check_recovery(ticket);
+        sums.releasing -= ticket->request != NULL;
         n++;
     }
     assert(sums.granted == 0 && sums.releasing == 0);

@@ -16,8 +16,8 @@ static inline void rlock__core_check(struct rlock__core *core)
     (void)core;
 }
 #else
-/* Aborts if an invariant does not hold. The check walks all calls, holds and orphans. If there are
- * more than a few dozen, it skips events in proportion to their number. */
+/* Aborts if an invariant does not hold. The check walks all calls, holds and recoveries. If there
+ * are more than a few dozen, it skips events in proportion to their number. */
 void rlock__core_check(struct rlock__core *core);
 #endif
 

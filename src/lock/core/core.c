@@ -10,8 +10,8 @@
 #include "lock/common.h"
 #include "lock/core/finish.h"
 #include "lock/hold/hold.h"
-#include "lock/hold/orphan.h"
 #include "lock/hold/queue.h"
+#include "lock/hold/recovery.h"
 #include "lock/hold/released.h"
 #include "lock/hold/renew.h"
 #include "lock/server/channel.h"
@@ -52,7 +52,7 @@ void rlock__core_trim(struct rlock__core *core)
 {
     rlock__holds_trim(core);
     rlock__queues_trim(core);
-    rlock__orphans_trim(core);
+    rlock__tickets_trim(core);
     rlock__pool_fini(&core->requests);
 }
 
@@ -63,7 +63,7 @@ void rlock__core_fini(struct rlock__core *core)
     struct rlock__note *note, *note_after;
 
     rlock__released_fini(core);
-    rlock__orphans_fini(core);
+    rlock__recovery_fini(core);
     rlock__holds_fini(core);
     rlock__queues_fini(core);
     DL_FOREACH_SAFE(core->servers, server, server_after) {
@@ -323,21 +323,21 @@ void rlock__core_abandon(struct rlock__core *core)
     core->heard = NULL;
 }
 
-/* Logs the orphans that could not be released. */
-static void note_orphans(struct rlock__core *core, int64_t now)
+/* Logs the numbers that could not be released. */
+static void note_unreleased(struct rlock__core *core, int64_t now)
 {
-    const struct rlock__orphan *orphan;
+    const struct rlock__ticket *ticket;
     int64_t free_by = now;
     size_t n = 0;
     char name[96];
 
-    DL_FOREACH(core->recovery.orphans, orphan) {
-        free_by = rlock__max(free_by, orphan->free_by);
+    DL_FOREACH(core->recovery.tickets, ticket) {
+        free_by = rlock__max(free_by, ticket->free_by);
         n++;
     }
     if (n == 1) {
         rlock__note(core, RLOCK_LOG_WARNING, "lock %s: not released, free in %lld ms (server %s)",
-                    rlock__spec_text(core->recovery.orphans->spec, name),
+                    rlock__spec_text(core->recovery.tickets->spec, name),
                     (long long)rlock__ms_up(free_by - now), core->opts.address);
     } else if (n > 1) {
         rlock__note(core, RLOCK_LOG_WARNING,
@@ -349,10 +349,10 @@ static void note_orphans(struct rlock__core *core, int64_t now)
 void rlock__core_note_rest(struct rlock__core *core, int64_t now)
 {
     (void)rlock__holds_sweep(core, SIZE_MAX, now);
-    note_orphans(core, now);
+    note_unreleased(core, now);
 }
 
 bool rlock__core_is_settled(const struct rlock__core *core)
 {
-    return core->recovery.orphans == NULL && core->rows.holds == NULL;
+    return core->recovery.tickets == NULL && core->rows.holds == NULL;
 }

@@ -8,8 +8,8 @@
 #include "lock/core/check.h"
 #include "lock/core/finish.h"
 #include "lock/hold/hold.h"
-#include "lock/hold/orphan.h"
 #include "lock/hold/queue.h"
+#include "lock/hold/recovery.h"
 #include "lock/hold/renew.h"
 #include "lock/server/channel.h"
 
@@ -70,7 +70,7 @@ static void drain(struct rlock__core *core, int64_t now)
 static void flush_server(struct rlock__server *server, int64_t now)
 {
     for (unsigned i = 0; i < server->n_links; i++) { /* those for acks are the last */
-        rlock__orphans_flush(&server->links[i], now);
+        rlock__recovery_flush(&server->links[i], now);
         rlock__renew_flush(&server->links[i], now);
         rlock__acks_flush(&server->links[i], now);
     }

@@ -10,7 +10,7 @@
 /* Ends an event. The cost depends on the servers that the event touched, and not on how many
  * there are. A link that ends here touches servers again. */
 void rlock__finish_event(struct rlock__core *core, int64_t now);
-/* Does a slice of what holds and orphans need, unless the rest after the last one lasts. */
+/* Does a slice of what holds and recoveries need, unless the rest after the last one lasts. */
 void rlock__work(struct rlock__core *core, int64_t now);
 
 /* ---- reroute.c ---- */

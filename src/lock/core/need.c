@@ -10,7 +10,7 @@
 #include <utlist.h>
 
 #include "lock/core/finish.h"
-#include "lock/hold/orphan.h"
+#include "lock/hold/ticket.h"
 #include "lock/server/listener.h"
 #include "lock/server/route.h"
 
@@ -50,12 +50,12 @@ static void let_go(struct rlock__server *server, int64_t now)
     }
 }
 
-/* Notes the servers of holds, orphans, calls and listeners. Returns false if there are more of them
- * than one event may visit. Then all servers count as needed. */
+/* Notes the servers of holds, recoveries, calls and listeners. Returns false if there are more than
+ * one event may visit. Then all servers count as needed. */
 static bool note_needs(struct rlock__core *core, int64_t now)
 {
     struct rlock__hold *hold;
-    struct rlock__orphan *orphan;
+    struct rlock__ticket *ticket;
     struct rlock__call *call;
     struct rlock__listener *listener;
     unsigned n = 0;
@@ -66,13 +66,13 @@ static bool note_needs(struct rlock__core *core, int64_t now)
         }
         rlock__server_need(rlock__route(hold->spec)->server, now);
     }
-    DL_FOREACH(core->recovery.orphans, orphan) {
+    DL_FOREACH(core->recovery.tickets, ticket) {
         if (++n > RLOCK__SLICE) {
             return false;
         }
-        rlock__server_need(rlock__route(orphan->spec)->server, now);
-        for (unsigned i = 0; i < orphan->copies.n; i++) {
-            rlock__server_need(orphan->copies.open[i].link->server, now);
+        rlock__server_need(rlock__route(ticket->spec)->server, now);
+        for (unsigned i = 0; i < ticket->copies.n; i++) {
+            rlock__server_need(ticket->copies.open[i].link->server, now);
         }
     }
     DL_FOREACH2(core->calls, call, all_next)

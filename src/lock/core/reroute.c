@@ -4,7 +4,7 @@
 
 #include "lock/common.h"
 #include "lock/core/finish.h"
-#include "lock/hold/orphan.h"
+#include "lock/hold/recovery.h"
 #include "lock/server/ack.h"
 #include "lock/server/channel.h"
 #include "lock/server/listener.h"
@@ -53,7 +53,7 @@ void rlock__reroute(struct rlock__core *core, int64_t now)
     DL_FOREACH(core->servers, server) {
         for (unsigned i = 0; i < server->n_links; i++) {
             reroute_link(&server->links[i], now);
-            rlock__orphans_reroute(&server->links[i]);
+            rlock__recovery_reroute(&server->links[i]);
         }
         rlock__acks_reroute(server, now);
     }

@@ -5,7 +5,7 @@
 
 #include "lock/common.h"
 #include "lock/hold/hold.h"
-#include "lock/hold/orphan.h"
+#include "lock/hold/ticket.h"
 #include "lock/server/route.h"
 
 struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
@@ -163,7 +163,7 @@ void rlock__grant_mind_renewal(struct rlock__grant *grant, int64_t now)
 
 void rlock__grant_mind_levels(struct rlock__grant *grant, int64_t now)
 {
-    const struct rlock__orphan *level;
+    const struct rlock__ticket *level;
 
     DL_FOREACH2(grant != NULL ? grant->undone : NULL, level, undone_next)
     {

@@ -12,8 +12,8 @@
 
 #include "lock/common.h"
 #include "lock/hold/hold.h"
-#include "lock/hold/orphan.h"
 #include "lock/hold/queue.h"
+#include "lock/hold/recovery.h"
 #include "lock/hold/released.h"
 #include "lock/server/route.h"
 
@@ -34,7 +34,7 @@ void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state)
     hold->state = state;
 }
 
-void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
+void rlock__hold_granted(struct rlock__hold *hold, struct rlock__call *call, int64_t t0,
                          int64_t lease_us, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
@@ -47,7 +47,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
     assert(!grant->releasing && grant->release == NULL);
     if (hold->state == RLOCK__HOLD_NONE) {
         assert(call->acquire.target == 1);
-        assert(grant->lost == NULL && grant->undone == NULL); /* of the hold before it */
+        assert(grant->ticket == NULL && grant->undone == NULL); /* of the hold before it */
         rlock__hold_state(hold, RLOCK__HOLD_HELD);
         grant->link = call->link;
         grant->life = call->link->server->life;
@@ -57,12 +57,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
         grant->held_until = most != 0 ? rlock__later(t0, most) : RLOCK__NEVER;
     }
     assert(grant->number == call->number); /* each level of a hold has the hold's number */
-    if (call->acquire.lost != NULL) {
-        struct rlock__copies lost = rlock__copies_kept(grant->lost);
-
-        rlock__copies_join(&lost, call->acquire.lost);
-        rlock__copies_keep(&grant->lost, &lost);
-    }
+    rlock__ticket_hand_over(call, grant);
     grant->lease_us = rlock__max(grant->lease_us, lease_us);
     grant->is_guarded |= call->acquire.min_uptime_us != 0;
     rlock__hold_add_level(hold, call, t0, lease_us);
@@ -87,35 +82,18 @@ void rlock__hold_over(struct rlock__hold *hold)
     assert(hold->grant == NULL || hold->grant->hold == hold); /* the row keeps it, as new */
 }
 
-/* The hold was unlocked, and a late copy of its acquire may take it again. What was in doubt about
- * the unlock is in doubt about that. */
-static void give_back_late(struct rlock__hold *hold, struct rlock__copies lost, int64_t now)
-{
-    struct rlock__grant *grant = hold->grant;
-    struct rlock__orphan *orphan =
-        rlock__orphan_new(hold, grant->number, 0, lost, now + grant->lease_us, NULL, now);
-
-    assert(grant->lease_us > 0); /* else the orphan would end at once */
-    if (hold->turn != NULL) {
-        rlock__orphan_doubt(orphan, hold->turn);
-    } else if (orphan != NULL) {
-        orphan->doubt = grant->doubt;
-        grant->doubt = NULL;
-    }
-}
-
 void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now)
 {
     const struct rlock__grant *grant = hold->grant;
-    struct rlock__copies lost = rlock__copies_kept(grant->lost);
+    bool replaced = grant->ticket != NULL && grant->ticket->copies.replaced;
 
     assert(hold->state != RLOCK__HOLD_NONE);
-    assert(grant->release == NULL);     /* it was answered, or abandoned */
-    if (rlock__copies_may_run(&lost)) { /* and would find the lock free */
-        give_back_late(hold, lost, now);
+    assert(grant->release == NULL);             /* it was answered, or abandoned */
+    if (rlock__ticket_may_run(grant->ticket)) { /* and would find the lock free */
+        rlock__recover_ended(hold, now);
     }
     if (answer != NULL) {
-        rlock__released(grant->link, hold->spec, grant->number, lost.replaced, now);
+        rlock__released(grant->link, hold->spec, grant->number, replaced, now);
     }
     rlock__hold_over(hold);
     if (answer == NULL || !answer->shared) {
@@ -160,7 +138,6 @@ static bool may_be_there(enum rlock_reason reason)
 void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
-    struct rlock__copies copies;
     bool may_run;
 
     if (hold->state != RLOCK__HOLD_HELD) {
@@ -168,9 +145,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
     }
     assert(grant != NULL);
     assert(grant->is_numbered && hold->claim != NULL);
-    copies = rlock__copies_kept(grant->lost);
-    may_run = rlock__copies_may_run(&copies);
-    rlock__copies_add_sent(&copies, grant->link, grant->link->pipeline.gen);
+    may_run = rlock__ticket_may_run(grant->ticket);
     rlock__hold_state(hold, RLOCK__HOLD_LOST);
     rlock__grant_unnumber(grant);
     hold->reason = reason;
@@ -181,7 +156,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
     if (reason != RLOCK_LOST_THREAD_EXITED && (may_be_there(reason) || may_run)) {
         /* The server has it still, or again when a late copy runs: give it back. That of a thread
          * that ended protects what it left until its lease ends. */
-        rlock__orphan_of_lost(hold, copies, now);
+        rlock__recover_lost(hold, now);
     }
     rlock__grant_plan(grant);
     assert(!grant->is_waiting);                   /* it is renewed no more */

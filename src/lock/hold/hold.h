@@ -43,7 +43,7 @@ void rlock__holds_fini(struct rlock__core *core);
 /* Moves it to another state: from none to held, from held to lost, and from both to none. */
 void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state);
 /* The server granted the call its count, with a lease that began at t0 at the earliest. */
-void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
+void rlock__hold_granted(struct rlock__hold *hold, struct rlock__call *call, int64_t t0,
                          int64_t lease_us, int64_t now);
 /* The hold is over, held or lost. Its row stays while it has calls. */
 void rlock__hold_over(struct rlock__hold *hold);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "lock/hold/hold.h"
-#include "lock/hold/orphan.h"
+#include "lock/hold/recovery.h"
 #include "lock/server/route.h"
 
 struct rlock__released {
@@ -72,7 +72,7 @@ void rlock__released_again(struct rlock__core *core, int64_t now)
 
             assert(entry->spec->core == core);
             assert(rlock__hold_by_number(core, entry->number) == NULL); /* nobody holds it */
-            rlock__orphan_of_released(entry->spec, entry->number, copies, now);
+            rlock__recover_released(entry->spec, entry->number, copies, now);
             entry->spec = rlock__spec_unref(entry->spec);
         }
     }

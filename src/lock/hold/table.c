@@ -7,7 +7,7 @@
 #include <utlist.h>
 
 #include "lock/hold/hold.h"
-#include "lock/hold/orphan.h"
+#include "lock/hold/ticket.h"
 #include "lock/server/route.h"
 
 /* By the high bits of the hash: the table itself uses the low ones. */
@@ -148,12 +148,10 @@ void rlock__grant_clear(struct rlock__grant *grant)
         *grant->batch_entry = NULL;
     }
     rlock__grant_unnumber(grant);
-    rlock__orphans_outlive(grant);
+    rlock__tickets_outlive(grant);
     (void)rlock__doubt_close(grant->doubt);
     (void)rlock__doubt_close(grant->owed_doubt);
-    if (grant->lost != NULL) {
-        rlock__copies_drop(&grant->lost);
-    }
+    (void)rlock__ticket_free(grant->hold->spec->core, grant->ticket);
     *grant = (struct rlock__grant){.hold = grant->hold,
                                    .link = grant->link,
                                    .loss = grant->loss,
@@ -273,7 +271,10 @@ bool rlock__hold_prepare(struct rlock__call *call)
 
     assert(call->kind == RLOCK__ACQUIRE && hold->turn == call);
     assert(hold->grant == NULL || hold->grant->hold == hold);
-    if (!rlock__hold_claim(hold, call->spec) || !rlock__orphan_spare(call)) {
+    if (call->acquire.ticket == NULL) {
+        call->acquire.ticket = rlock__ticket_new(call->core, RLOCK__TICKET_CALL, call->number);
+    }
+    if (call->acquire.ticket == NULL || !rlock__hold_claim(hold, call->spec)) {
         return false;
     }
     hold->grant = hold->grant != NULL ? hold->grant : grant_new(hold);

@@ -2,52 +2,10 @@
 #include "lock/server/copies.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 static uint64_t later(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
-}
-
-/* What is kept where there is no memory. */
-static struct rlock__copies unknown = {.beyond = true};
-
-struct rlock__copies rlock__copies_kept(const struct rlock__copies *kept)
-{
-    assert(kept == NULL || kept->n <= RLOCK__COPIES_MAX);
-    return kept != NULL ? *kept : (struct rlock__copies){0};
-}
-
-static bool is_empty(const struct rlock__copies *copies)
-{
-    return !rlock__copies_are_open(copies) && !copies->replaced;
-}
-
-void rlock__copies_drop(struct rlock__copies **kept)
-{
-    assert(unknown.beyond && unknown.n == 0); /* it is shared, and nobody writes to it */
-    if (*kept != &unknown) {
-        free(*kept);
-    }
-    *kept = NULL;
-}
-
-void rlock__copies_keep(struct rlock__copies **kept, const struct rlock__copies *copies)
-{
-    assert(copies != *kept && copies->n <= RLOCK__COPIES_MAX);
-    if (is_empty(copies)) {
-        rlock__copies_drop(kept);
-        return;
-    }
-    if (*kept == NULL || *kept == &unknown) {
-        *kept = malloc(sizeof(**kept));
-    }
-    if (*kept == NULL) {
-        *kept = &unknown;
-    } else {
-        **kept = *copies;
-    }
-    assert(rlock__copies_are_open(*kept) || (*kept)->replaced);
 }
 
 /* NULL: there is no room for it. */
@@ -55,7 +13,7 @@ static struct rlock__open_copy *open_on(struct rlock__copies *copies, struct rlo
 {
     unsigned i = 0;
 
-    assert(copies != &unknown && copies->n <= RLOCK__COPIES_MAX);
+    assert(copies->n <= RLOCK__COPIES_MAX);
     while (i < copies->n && copies->open[i].link != link) {
         i++;
     }
@@ -202,5 +160,5 @@ bool rlock__copies_may_be_fenced(const struct rlock__copies *copies)
 
 bool rlock__copies_are_open(const struct rlock__copies *copies)
 {
-    return copies != NULL && (copies->n > 0 || copies->beyond || copies->ran);
+    return copies->n > 0 || copies->beyond || copies->ran;
 }

@@ -25,15 +25,6 @@ struct rlock__copies {
     bool ran;      /* some that are accounted for may have run */
 };
 
-/*
- * Copies of which there are none nearly always, and for which there is no room until there are:
- * what is kept is read by the first of these, and set by the second. Without memory it is as if
- * there were more than are accounted for.
- */
-struct rlock__copies rlock__copies_kept(const struct rlock__copies *kept);
-void rlock__copies_keep(struct rlock__copies **kept, const struct rlock__copies *copies);
-void rlock__copies_drop(struct rlock__copies **kept);
-
 void rlock__copies_add_lost(struct rlock__copies *copies, struct rlock__link *link, uint64_t gen);
 void rlock__copies_add_sent(struct rlock__copies *copies, struct rlock__link *link, uint64_t gen);
 void rlock__copies_join(struct rlock__copies *copies, const struct rlock__copies *more);
@@ -53,7 +44,7 @@ void rlock__copies_refuted(struct rlock__copies *copies);
 bool rlock__copies_may_run(const struct rlock__copies *copies);
 /* Whether one lies on a link that is down, and is fenced when that is up: until then it may run. */
 bool rlock__copies_may_be_fenced(const struct rlock__copies *copies);
-/* Whether one of them may run yet, or may have run; of NULL not. */
+/* Whether one of them may run yet, or may have run. */
 bool rlock__copies_are_open(const struct rlock__copies *copies);
 
 #endif

@@ -18,7 +18,7 @@
 #define RLOCK__IDLE_US (10 * RLOCK__SECOND) /* a link that is silent for so long is tried */
 
 struct rlock__core;
-struct rlock__orphan;
+struct rlock__ticket;
 struct rlock__server;
 
 /* When a connection is to be made. */
@@ -66,8 +66,8 @@ struct rlock__link {
     unsigned renewing;        /* batches in flight */
     int64_t rests_until;      /* what is due and not urgent waits so long */
     int64_t n_granted;        /* holds, renewed or not */
-    struct rlock__orphan *unsent; /* orphans to be released over it, in this order */
-    unsigned releasing;           /* orphans whose release is in flight */
+    struct rlock__ticket *unsent; /* numbers to be released over it, in this order */
+    unsigned releasing;           /* numbers in recovery whose release is in flight */
     struct rlock__ack *acks;      /* sent over it, and not acknowledged yet */
     struct rlock__request *wait;  /* that tells of them; NULL none is under way */
     struct rlock__wait_round {

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How numbers get into recovery: from an attempt, from a hold, or from a release. */
+#include <assert.h>
+#include <utlist.h>
+
+#include "lock/common.h"
+#include "lock/hold/hold.h"
+#include "lock/hold/recovery.h"
+
+/* A new ticket in recovery. Without memory the lease ends by itself, and the result is NULL. */
+static struct rlock__ticket *begin_new(struct rlock__spec *spec, uint64_t number, int64_t free_by)
+{
+    struct rlock__ticket *ticket = rlock__ticket_new(spec->core, RLOCK__TICKET_RECOVERY, number);
+    char name[96];
+
+    if (ticket != NULL) {
+        rlock__recovery_begin(ticket, spec, free_by);
+    } else {
+        rlock__note(spec->core, RLOCK_LOG_ERROR, "lock %s: no memory to release it",
+                    rlock__spec_text(spec, name));
+    }
+    return ticket;
+}
+
+struct rlock__ticket *rlock__recover_attempt(struct rlock__call *call, uint32_t count, bool waits,
+                                             int64_t now)
+{
+    struct rlock__ticket *ticket = call->acquire.ticket;
+    int64_t lease = rlock__acquire_lease(call, call->acquire.sent_at);
+
+    assert(ticket->place == RLOCK__TICKET_CALL && ticket->number == call->number);
+    assert(waits || count == 0); /* a call alone gives up a level */
+    rlock__copies_add_sent(&ticket->copies, call->link, call->acquire.gen);
+    rlock__recovery_begin(ticket, call->hold->spec, rlock__max(call->acquire.sent_at, 0) + lease);
+    ticket->count = count;
+    ticket->call = waits ? call : NULL;
+    call->acquire.ticket = waits ? ticket : NULL;
+    if (count > 0) {
+        ticket->grant = call->hold->grant;
+        ticket->lease_us = lease;
+        DL_APPEND2(ticket->grant->undone, ticket, undone_prev, undone_next);
+    }
+    rlock__recovery_release(ticket, now);
+    return ticket;
+}
+
+void rlock__recovery_doubt(struct rlock__ticket *ticket, struct rlock__call *call)
+{
+    assert(ticket->place == RLOCK__TICKET_RECOVERY);
+    assert(ticket->doubt == NULL); /* else that one would never be closed */
+    if (call->member) {
+        ticket->doubt = rlock__doubt_open(&call->doubt, ticket->free_by);
+    }
+}
+
+/* What was in doubt about the release of the hold is in doubt about the recovery. */
+static void take_doubt(struct rlock__ticket *ticket, struct rlock__hold *hold)
+{
+    if (hold->turn != NULL && hold->turn->kind == RLOCK__RELEASE) {
+        rlock__recovery_doubt(ticket, hold->turn);
+    } else {
+        ticket->doubt = hold->grant->doubt;
+        hold->grant->doubt = NULL;
+    }
+}
+
+void rlock__recover_ended(struct rlock__hold *hold, int64_t now)
+{
+    struct rlock__ticket *ticket = hold->grant->ticket;
+
+    assert(ticket->place == RLOCK__TICKET_HOLD && ticket->number == hold->grant->number);
+    assert(hold->grant->lease_us > 0); /* else the recovery would end at once */
+    hold->grant->ticket = NULL;
+    rlock__recovery_begin(ticket, hold->spec, now + hold->grant->lease_us);
+    rlock__recovery_release(ticket, now);
+    take_doubt(ticket, hold);
+}
+
+void rlock__recover_lost(struct rlock__hold *hold, int64_t now)
+{
+    struct rlock__grant *grant = hold->grant;
+    struct rlock__ticket *ticket = grant->ticket;
+    int64_t free_by = now + grant->lease_us;
+
+    assert(hold->state == RLOCK__HOLD_LOST);
+    assert(!grant->is_numbered);
+    grant->ticket = NULL;
+    if (ticket != NULL) {
+        rlock__recovery_begin(ticket, hold->spec, free_by);
+    } else {
+        ticket = begin_new(hold->spec, grant->number, free_by);
+    }
+    if (ticket != NULL) {
+        rlock__copies_add_sent(&ticket->copies, grant->link, grant->link->pipeline.gen);
+        take_doubt(ticket, hold);
+        rlock__recovery_line_up(ticket);
+        /* before who waits for the lock here asks for it */
+        rlock__recovery_flush(ticket->link, now);
+    }
+}
+
+void rlock__recover_released(struct rlock__spec *spec, uint64_t number, struct rlock__copies copies,
+                             int64_t now)
+{
+    struct rlock__ticket *ticket = begin_new(spec, number, now + spec->core->opts.renewed_lease_us);
+
+    if (ticket != NULL) {
+        ticket->copies = copies;
+        rlock__recovery_line_up(ticket);
+    }
+}
