@@ -106,7 +106,7 @@ set(RLOCK_SOURCES
     src/lock/server/ack_wait.c
     src/lock/server/channel.c
     src/lock/server/classify.c
-    src/lock/server/copies.c
+    src/lock/server/in_flight.c
     src/lock/server/hop.c
     src/lock/server/link.c
     src/lock/server/listener.c

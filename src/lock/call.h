@@ -8,7 +8,7 @@
 #include "base/timer.h"
 #include "lock/doubt.h"
 #include "lock/ops.h"
-#include "lock/server/copies.h"
+#include "lock/server/in_flight.h"
 
 #define RLOCK__HOLDER_SIZE 128
 

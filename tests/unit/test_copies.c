@@ -182,65 +182,65 @@ TEST(who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away)
 TEST(an_answer_accounts_for_what_was_fenced_and_not_for_what_may_run_yet)
 {
     static struct rlock__link link;
-    struct rlock__copies copies = {.n = 0};
+    struct rlock__in_flight copies = {.n = 0};
 
-    rlock__copies_add_lost(&copies, &link, 1);
+    rlock__in_flight_add_lost(&copies, &link, 1);
     link.pipeline.fenced_below = 2;
-    assert_true(rlock__copies_fence(&copies));
-    rlock__copies_add_lost(&copies, &link, 2); /* of the next connection */
-    rlock__copies_answered(&copies, &link, 3);
+    assert_true(rlock__in_flight_fence(&copies));
+    rlock__in_flight_add_lost(&copies, &link, 2); /* of the next connection */
+    rlock__in_flight_answered(&copies, &link, 3);
     assert_int_equal(copies.n, 1);
     assert_false(copies.open[0].unproven);
-    assert_true(rlock__copies_may_run(&copies));
+    assert_true(rlock__in_flight_may_run(&copies));
 }
 
 TEST(a_refusal_proves_that_a_copy_was_read_and_not_what_it_did)
 {
     static struct rlock__link link;
-    struct rlock__copies copies = {.n = 0};
+    struct rlock__in_flight copies = {.n = 0};
 
     link.pipeline.up = true;
     link.pipeline.gen = 1;
-    rlock__copies_add_sent(&copies, &link, 1);
-    rlock__copies_read(&copies, &link, 1);
-    assert_false(rlock__copies_may_run(&copies));
-    assert_true(rlock__copies_are_open(&copies));
-    rlock__copies_answered(&copies, &link, 1);
-    rlock__copies_refuted(&copies);
-    assert_false(rlock__copies_are_open(&copies));
+    rlock__in_flight_add_sent(&copies, &link, 1);
+    rlock__in_flight_read(&copies, &link, 1);
+    assert_false(rlock__in_flight_may_run(&copies));
+    assert_true(rlock__in_flight_is_open(&copies));
+    rlock__in_flight_answered(&copies, &link, 1);
+    rlock__in_flight_refuted(&copies);
+    assert_false(rlock__in_flight_is_open(&copies));
 }
 
 /* It may have run after the release that the answer is of. */
 TEST(what_is_fenced_on_another_link_stays_open_until_something_sent_later_is_answered_there)
 {
     static struct rlock__link asked, other;
-    struct rlock__copies copies = {.n = 0};
+    struct rlock__in_flight copies = {.n = 0};
 
-    rlock__copies_add_lost(&copies, &other, 1);
+    rlock__in_flight_add_lost(&copies, &other, 1);
     asked.pipeline.up = true;
     asked.pipeline.gen = 1;
-    rlock__copies_add_sent(&copies, &asked, 1);
+    rlock__in_flight_add_sent(&copies, &asked, 1);
     other.pipeline.fenced_below = 2; /* after the release was sent, and before its answer */
-    rlock__copies_answered(&copies, &asked, 1);
-    rlock__copies_refuted(&copies);
-    assert_true(rlock__copies_are_open(&copies));
-    assert_true(rlock__copies_fence(&copies)); /* before the release is sent once more */
-    assert_false(rlock__copies_may_run(&copies));
-    rlock__copies_answered(&copies, &asked, 1);
-    rlock__copies_refuted(&copies); /* what was asked elsewhere proves nothing of it */
-    assert_true(rlock__copies_are_open(&copies));
-    rlock__copies_answered(&copies, &other, 2);
-    rlock__copies_refuted(&copies);
-    assert_false(rlock__copies_are_open(&copies));
+    rlock__in_flight_answered(&copies, &asked, 1);
+    rlock__in_flight_refuted(&copies);
+    assert_true(rlock__in_flight_is_open(&copies));
+    assert_true(rlock__in_flight_fence(&copies)); /* before the release is sent once more */
+    assert_false(rlock__in_flight_may_run(&copies));
+    rlock__in_flight_answered(&copies, &asked, 1);
+    rlock__in_flight_refuted(&copies); /* what was asked elsewhere proves nothing of it */
+    assert_true(rlock__in_flight_is_open(&copies));
+    rlock__in_flight_answered(&copies, &other, 2);
+    rlock__in_flight_refuted(&copies);
+    assert_false(rlock__in_flight_is_open(&copies));
 }
 
 /* Its replica may have what the copy did. */
 TEST(a_copy_that_a_replaced_server_may_have_run_stays_open)
 {
     static struct rlock__link link;
-    struct rlock__copies copies = {.n = 0};
+    struct rlock__in_flight copies = {.n = 0};
 
-    rlock__copies_add_sent(&copies, &link, 1);
+    rlock__in_flight_add_sent(&copies, &link, 1);
     link.replaced = true;
-    assert_true(rlock__copies_are_open(&copies));
+    assert_true(rlock__in_flight_is_open(&copies));
 }

@@ -83,7 +83,7 @@ TEST(a_number_whose_copy_cannot_be_fenced_yet_outlives_its_lease)
     const struct rlock__reply gone = {.v = no, .n = 2, .is_array = true};
     static struct rlock__server other;
     static struct alone_scene s;
-    struct rlock__copies copies = {.n = 0};
+    struct rlock__in_flight set = {.n = 0};
     struct rlock__link *route, *copied = &other.links[0];
     int64_t later;
 
@@ -92,9 +92,9 @@ TEST(a_number_whose_copy_cannot_be_fenced_yet_outlives_its_lease)
     route = alone_link(&s.core);
     later = NOW + s.core.opts.renewed_lease_us + RLOCK__SECOND;
     rlock__core_add_server(&s.core, &other, 1, 0);
-    rlock__copies_add_lost(&copies, copied, rlock__core_link_up(copied, 7, true, NOW));
+    rlock__in_flight_add_lost(&set, copied, rlock__core_link_up(copied, 7, true, NOW));
     rlock__core_link_down(copied, copied->pipeline.gen, RLOCK_ECONN, false, "cut", NOW);
-    rlock__recover_released(s.spec, 5, copies, NOW);
+    rlock__recover_released(s.spec, 5, set, NOW);
     rlock__core_tick(&s.core, NOW);
     alone_carry(&route->pipeline);
     rlock__core_reply(route, route->pipeline.gen, &gone, later);
@@ -152,8 +152,8 @@ TEST(a_request_that_waits_elsewhere_has_no_copy_there)
     assert_non_null(elsewhere.links[0].pipeline.waiting);
     rlock__core_give_up(&s.core, &acquire, RLOCK_ECANCELED, NOW);
     assert_non_null(s.core.recovery.tickets);
-    assert_int_equal(s.core.recovery.tickets->copies.n, 1);
-    assert_ptr_equal(s.core.recovery.tickets->copies.open[0].link, link);
+    assert_int_equal(s.core.recovery.tickets->in_flight.n, 1);
+    assert_ptr_equal(s.core.recovery.tickets->in_flight.open[0].link, link);
     rlock__core_abandon(&s.core);
     s.core.done = NULL;
     rlock__core_fini(&s.core);

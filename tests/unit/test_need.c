@@ -240,7 +240,7 @@ TEST(a_server_that_was_let_go_is_connected_to_for_what_is_to_be_released)
 
     open_two(&s);
     s.core.driver.route = to_second;
-    rlock__recover_released(s.spec, 7, (struct rlock__copies){.n = 0}, NOW);
+    rlock__recover_released(s.spec, 7, (struct rlock__in_flight){.n = 0}, NOW);
     assert_true(rlock__link_due(&second.links[0]) <= NOW);
     close_scene(&s);
 }

@@ -24,6 +24,6 @@ TEST(a_copy_stays_open_though_the_map_changes_before_its_release_is_sent)
     pair.is_moved = true;
     rlock__core_rerouted(core, NOW);
     assert_non_null(core->recovery.tickets);
-    assert_true(rlock__copies_may_run(&core->recovery.tickets->copies));
+    assert_true(rlock__in_flight_may_run(&core->recovery.tickets->in_flight));
     alone_pair_close(&pair);
 }

@@ -50,7 +50,7 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
         rlock__acquire_retry(call, class.code, now);
         return;
     }
-    call->acquire.ticket->copies.ran |= rlock__is_aborted(reply);
+    call->acquire.ticket->in_flight.ran |= rlock__is_aborted(reply);
     if (call->acquire.batch != NULL && call->acquire.batch->partial) {
         rlock__acquire_undo(call, class.code, now);
         return;
@@ -228,7 +228,7 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     args.waits = call->channel != NULL;
     args.settled = rlock__settled(link->server, now);
     call->spec->ops->acquire(call->spec, &args, ret_cmd);
-    rlock__copies_fence(&call->acquire.ticket->copies);
+    rlock__in_flight_fence(&call->acquire.ticket->in_flight);
     call->request = request;
     rlock__call_step(call, RLOCK__ASKING);
     call->acquire.stale = false;

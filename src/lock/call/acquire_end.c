@@ -17,13 +17,13 @@
 
 void rlock__acquire_account_busy(struct rlock__call *call)
 {
-    struct rlock__copies *copies = &call->acquire.ticket->copies;
-    bool ran = copies->ran;
+    struct rlock__in_flight *set = &call->acquire.ticket->in_flight;
+    bool ran = set->ran;
 
     assert(call->request == NULL); /* its answer was read */
-    rlock__copies_answered(copies, call->link, call->acquire.gen);
+    rlock__in_flight_answered(set, call->link, call->acquire.gen);
     if (!call->acquire.asked || !ran) { /* what ran may be on the other side of the move */
-        rlock__copies_refuted(copies);
+        rlock__in_flight_refuted(set);
     }
 }
 
@@ -165,13 +165,13 @@ static int64_t undo_until(const struct rlock__call *call, int64_t now)
  * learns that only from the answer to its release. */
 static void note_what_ends(struct rlock__call *call)
 {
-    struct rlock__copies copies = call->acquire.ticket->copies;
+    struct rlock__in_flight set = call->acquire.ticket->in_flight;
 
-    call->acquire.refusal_ends = !rlock__copies_are_open(&copies);
+    call->acquire.refusal_ends = !rlock__in_flight_is_open(&set);
     if (call->request != NULL) {
-        rlock__copies_answered(&copies, call->link, call->acquire.gen);
-        rlock__copies_refuted(&copies);
-        call->acquire.busy_ends = !rlock__copies_are_open(&copies);
+        rlock__in_flight_answered(&set, call->link, call->acquire.gen);
+        rlock__in_flight_refuted(&set);
+        call->acquire.busy_ends = !rlock__in_flight_is_open(&set);
     }
 }
 
@@ -249,7 +249,7 @@ void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__re
 
         if (answer.outcome == RLOCK__BUSY) {
             /* what ran may be on the other side of the move */
-            bool is_elsewhere = call->acquire.asked && call->acquire.ticket->copies.ran;
+            bool is_elsewhere = call->acquire.asked && call->acquire.ticket->in_flight.ran;
 
             rlock__proof_refused(call, answer.holder, now);
             end_if(call, call->acquire.busy_ends && !is_elsewhere, now);

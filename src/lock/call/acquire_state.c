@@ -103,7 +103,7 @@ void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *
     call->acquire.sent_at = request->t0;
     call->acquire.gen = request->gen;
     if (call->step != RLOCK__GIVING_UP) { /* else the recovery has all of them */
-        rlock__copies_add_lost(&call->acquire.ticket->copies, call->link, request->lost_gen);
+        rlock__in_flight_add_lost(&call->acquire.ticket->in_flight, call->link, request->lost_gen);
     }
 }
 

@@ -180,7 +180,7 @@ static void check_recovery(const struct rlock__ticket *ticket)
 
     assert(ticket->place == RLOCK__TICKET_RECOVERY);
     assert(ticket->is_unsent + (ticket->request != NULL) + ticket->timer.set == 1); /* it goes on */
-    assert(ticket->copies.n <= RLOCK__COPIES_MAX);
+    assert(ticket->in_flight.n <= RLOCK__IN_FLIGHT_MAX);
     assert(RLOCK__IMPLIES(ticket->call != NULL, ticket->call->acquire.ticket == ticket));
     assert(RLOCK__IMPLIES(ticket->count == 0, hold == NULL)); /* nobody holds its number */
     assert(RLOCK__IMPLIES(ticket->grant != NULL, ticket->grant->number == ticket->number));

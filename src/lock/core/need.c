@@ -71,8 +71,8 @@ static bool note_needs(struct rlock__core *core, int64_t now)
             return false;
         }
         rlock__server_need(rlock__route(ticket->spec)->server, now);
-        for (unsigned i = 0; i < ticket->copies.n; i++) {
-            rlock__server_need(ticket->copies.open[i].link->server, now);
+        for (unsigned i = 0; i < ticket->in_flight.n; i++) {
+            rlock__server_need(ticket->in_flight.open[i].link->server, now);
         }
     }
     DL_FOREACH2(core->calls, call, all_next)

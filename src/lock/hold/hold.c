@@ -85,7 +85,7 @@ void rlock__hold_over(struct rlock__hold *hold)
 void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now)
 {
     const struct rlock__grant *grant = hold->grant;
-    bool replaced = grant->ticket != NULL && grant->ticket->copies.replaced;
+    bool replaced = grant->ticket != NULL && grant->ticket->in_flight.replaced;
 
     assert(hold->state != RLOCK__HOLD_NONE);
     assert(grant->release == NULL);             /* it was answered, or abandoned */

@@ -30,7 +30,7 @@ struct rlock__ticket *rlock__recover_attempt(struct rlock__call *call, uint32_t 
 
     assert(ticket->place == RLOCK__TICKET_CALL && ticket->number == call->number);
     assert(waits || count == 0); /* a call alone gives up a level */
-    rlock__copies_add_sent(&ticket->copies, call->link, call->acquire.gen);
+    rlock__in_flight_add_sent(&ticket->in_flight, call->link, call->acquire.gen);
     rlock__recovery_begin(ticket, call->hold->spec, rlock__max(call->acquire.sent_at, 0) + lease);
     ticket->count = count;
     ticket->call = waits ? call : NULL;
@@ -91,7 +91,7 @@ void rlock__recover_lost(struct rlock__hold *hold, int64_t now)
         ticket = begin_new(hold->spec, grant->number, free_by);
     }
     if (ticket != NULL) {
-        rlock__copies_add_sent(&ticket->copies, grant->link, grant->link->pipeline.gen);
+        rlock__in_flight_add_sent(&ticket->in_flight, grant->link, grant->link->pipeline.gen);
         take_doubt(ticket, hold);
         rlock__recovery_line_up(ticket);
         /* before who waits for the lock here asks for it */
@@ -99,13 +99,13 @@ void rlock__recover_lost(struct rlock__hold *hold, int64_t now)
     }
 }
 
-void rlock__recover_released(struct rlock__spec *spec, uint64_t number, struct rlock__copies copies,
+void rlock__recover_released(struct rlock__spec *spec, uint64_t number, struct rlock__in_flight set,
                              int64_t now)
 {
     struct rlock__ticket *ticket = begin_new(spec, number, now + spec->core->opts.renewed_lease_us);
 
     if (ticket != NULL) {
-        ticket->copies = copies;
+        ticket->in_flight = set;
         rlock__recovery_line_up(ticket);
     }
 }

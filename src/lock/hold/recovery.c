@@ -61,8 +61,8 @@ static void end(struct rlock__ticket *ticket)
 static struct rlock__link *elsewhere(const struct rlock__ticket *ticket,
                                      const struct rlock__link *route)
 {
-    for (unsigned i = 0; i < ticket->copies.n; i++) {
-        const struct rlock__open_copy *open = &ticket->copies.open[i];
+    for (unsigned i = 0; i < ticket->in_flight.n; i++) {
+        const struct rlock__open_copy *open = &ticket->in_flight.open[i];
 
         if (open->link != route && open->link->pipeline.up &&
             (open->unproven || open->link->pipeline.gen == open->sent)) {
@@ -124,9 +124,9 @@ static void plan(struct rlock__ticket *ticket, int64_t at)
  * until its lease has ended as far as we can know, and no copy is to be fenced. */
 static void go_on(struct rlock__ticket *ticket, int64_t now)
 {
-    int64_t last =
-        ticket->free_by + (rlock__copies_may_be_fenced(&ticket->copies) ? RLOCK__UNUSED_US : 0);
-    bool fenced = rlock__copies_fence(&ticket->copies);
+    int64_t last = ticket->free_by +
+                   (rlock__in_flight_may_be_fenced(&ticket->in_flight) ? RLOCK__UNUSED_US : 0);
+    bool fenced = rlock__in_flight_fence(&ticket->in_flight);
 
     ticket->seeks = true;
     if (fenced || elsewhere(ticket, rlock__route(ticket->spec)) != NULL) {
@@ -169,12 +169,13 @@ static void on_released(struct rlock__ticket *ticket, int64_t now)
     struct rlock__call *call = ticket->call;
 
     rlock__grant_mind_levels(ticket->grant, now);
-    if (ticket->copies.n > 0 || ticket->copies.beyond) {
+    if (ticket->in_flight.n > 0 || ticket->in_flight.beyond) {
         go_on(ticket, now);
         return;
     }
     if (ticket->count == 0) {
-        rlock__released(ticket->link, ticket->spec, ticket->number, ticket->copies.replaced, now);
+        rlock__released(ticket->link, ticket->spec, ticket->number, ticket->in_flight.replaced,
+                        now);
     }
     end(ticket);
     if (call != NULL) {
@@ -195,9 +196,9 @@ static bool hops(struct rlock__ticket *ticket, struct rlock__request *request,
     bool hopped = rlock__hop(request, reply, now);
 
     if (was_read && (good || hopped)) {
-        rlock__copies_answered(&ticket->copies, ticket->link, gen);
+        rlock__in_flight_answered(&ticket->in_flight, ticket->link, gen);
     } else if (was_read) {
-        rlock__copies_read(&ticket->copies, ticket->link, gen);
+        rlock__in_flight_read(&ticket->in_flight, ticket->link, gen);
     }
     if (!hopped && !(gone && rlock__hop_home(request, now))) {
         return false;
@@ -242,7 +243,7 @@ static void send(struct rlock__ticket *ticket, int64_t now)
 {
     assert(!ticket->is_unsent && ticket->request == NULL && !ticket->timer.set);
     assert(ticket->link->pipeline.up);
-    rlock__copies_fence(&ticket->copies);
+    rlock__in_flight_fence(&ticket->in_flight);
     ticket->request = rlock__release_send(ticket->spec, ticket->link, ticket->number, ticket->count,
                                           0, on_answer, ticket, now);
     if (ticket->request == NULL) {
@@ -302,7 +303,7 @@ void rlock__recovery_supersede(struct rlock__call *call)
         if (ticket->request != NULL) { /* behind a NOSCRIPT it would run after the attempt */
             ticket->request->resend = RLOCK__DROP;
         }
-        rlock__copies_join(&call->acquire.ticket->copies, &ticket->copies);
+        rlock__in_flight_join(&call->acquire.ticket->in_flight, &ticket->in_flight);
         end(ticket);
     }
 }

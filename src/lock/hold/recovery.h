@@ -23,7 +23,7 @@ void rlock__recover_ended(struct rlock__hold *hold, int64_t now);
 /* The hold was lost, and the server may have it. If many were, it waits for its turn. */
 void rlock__recover_lost(struct rlock__hold *hold, int64_t now);
 /* The number was released, but the server that has the key now may not know that. */
-void rlock__recover_released(struct rlock__spec *spec, uint64_t number, struct rlock__copies copies,
+void rlock__recover_released(struct rlock__spec *spec, uint64_t number, struct rlock__in_flight set,
                              int64_t now);
 /* If the call is a member's, its group is in doubt until the recovery ends. */
 void rlock__recovery_doubt(struct rlock__ticket *ticket, struct rlock__call *call);

@@ -68,11 +68,11 @@ void rlock__released_again(struct rlock__core *core, int64_t now)
         struct rlock__released *entry = &core->recovery.released[i];
 
         if (entry->spec != NULL && is_unknown(entry, now)) {
-            struct rlock__copies copies = {.replaced = now < entry->until};
+            struct rlock__in_flight set = {.replaced = now < entry->until};
 
             assert(entry->spec->core == core);
             assert(rlock__hold_by_number(core, entry->number) == NULL); /* nobody holds it */
-            rlock__recover_released(entry->spec, entry->number, copies, now);
+            rlock__recover_released(entry->spec, entry->number, set, now);
             entry->spec = rlock__spec_unref(entry->spec);
         }
     }

@@ -27,7 +27,7 @@ struct rlock__ticket *rlock__ticket_new(struct rlock__core *core, enum rlock__ti
     ticket = ticket != NULL ? ticket : calloc(1, sizeof(*ticket));
     if (ticket != NULL) {
         assert(ticket->place == RLOCK__TICKET_SPARE && ticket->core == NULL); /* as new */
-        assert(ticket->copies.n == 0 && !ticket->copies.replaced);
+        assert(ticket->in_flight.n == 0 && !ticket->in_flight.replaced);
         ticket->place = place;
         ticket->number = number;
     }
@@ -37,7 +37,7 @@ struct rlock__ticket *rlock__ticket_new(struct rlock__core *core, enum rlock__ti
 /* Whether nothing is to be remembered. */
 static bool is_blank(const struct rlock__ticket *ticket)
 {
-    return !rlock__copies_are_open(&ticket->copies) && !ticket->copies.replaced;
+    return !rlock__in_flight_is_open(&ticket->in_flight) && !ticket->in_flight.replaced;
 }
 
 struct rlock__ticket *rlock__ticket_free(struct rlock__core *core, struct rlock__ticket *ticket)
@@ -63,12 +63,12 @@ struct rlock__ticket *rlock__ticket_free(struct rlock__core *core, struct rlock_
 
 bool rlock__ticket_is_open(const struct rlock__ticket *ticket)
 {
-    return ticket != NULL && rlock__copies_are_open(&ticket->copies);
+    return ticket != NULL && rlock__in_flight_is_open(&ticket->in_flight);
 }
 
 bool rlock__ticket_may_run(const struct rlock__ticket *ticket)
 {
-    return ticket != NULL && rlock__copies_may_run(&ticket->copies);
+    return ticket != NULL && rlock__in_flight_may_run(&ticket->in_flight);
 }
 
 void rlock__ticket_hand_over(struct rlock__call *call, struct rlock__grant *grant)
@@ -81,7 +81,7 @@ void rlock__ticket_hand_over(struct rlock__call *call, struct rlock__grant *gran
     }
     if (grant->ticket != NULL) { /* an inner level: the hold has one already */
         assert(grant->ticket->number == ticket->number);
-        rlock__copies_join(&grant->ticket->copies, &ticket->copies);
+        rlock__in_flight_join(&grant->ticket->in_flight, &ticket->in_flight);
         return;
     }
     ticket->place = RLOCK__TICKET_HOLD;

@@ -15,7 +15,7 @@
 #define RLOCK_LOCK_TICKET_H
 
 #include "lock/core.h"
-#include "lock/server/copies.h"
+#include "lock/server/in_flight.h"
 
 enum rlock__ticket_place {
     RLOCK__TICKET_SPARE,
@@ -26,7 +26,7 @@ enum rlock__ticket_place {
 
 struct rlock__ticket {
     struct rlock__ticket *prev, *next; /* in core.recovery.tickets, or .spares */
-    struct rlock__copies copies;
+    struct rlock__in_flight in_flight;
     enum rlock__ticket_place place;
     uint64_t number;
 
