@@ -27,8 +27,8 @@ static int64_t take_and_leave(struct alone_scene *s, int64_t now)
     rlock__core_begin(&s->core, &take, now);
     alone_answer(&s->core, 1, (int64_t[]){1}, now + 5);
     s->core.done = NULL;
-    TEST_CHECK(take.code == 0 && take.claim != NULL);
-    (void)rlock__claim_unref(take.claim);
+    TEST_CHECK(take.code == 0 && take.view != NULL);
+    (void)rlock__view_unref(take.view);
     rlock__core_begin(&s->core, &leave, now + 10);
     alone_answer(&s->core, 2, (int64_t[]){1, 0}, now + 15);
     s->core.done = NULL;

@@ -93,9 +93,9 @@ set(RLOCK_SOURCES
     src/lock/hold/hold.c
     src/lock/hold/levels.c
     src/lock/hold/queue.c
+    src/lock/hold/recent.c
     src/lock/hold/recover.c
     src/lock/hold/recovery.c
-    src/lock/hold/released.c
     src/lock/hold/renew.c
     src/lock/hold/spread.c
     src/lock/hold/table.c
@@ -121,7 +121,6 @@ set(RLOCK_SOURCES
     src/lock/spec.c
     src/lock/spin.c
     src/multi/check.c
-    src/multi/claim.c
     src/multi/effort.c
     src/multi/group.c
     src/multi/group_spec.c
@@ -129,6 +128,7 @@ set(RLOCK_SOURCES
     src/multi/member.c
     src/multi/multi.c
     src/multi/owed.c
+    src/multi/view.c
     src/net/conn.c
     src/net/connect.c
     src/net/hello.c

@@ -40,13 +40,13 @@ unsigned rlock__fork_generation(void);
 uint64_t rlock__thread_number(void);
 /* What the calling thread holds: adds (taking over the reference), finds, and forgets what is over
  * of a lock, or of all clients once one was closed. */
-void rlock__thread_add(struct rlock__claim *claim);
-const struct rlock__claim *rlock__thread_find(const struct rlock__spec *spec, unsigned hash);
+void rlock__thread_add(struct rlock__view *view);
+const struct rlock__view *rlock__thread_find(const struct rlock__spec *spec, unsigned hash);
 void rlock__thread_forget(const struct rlock__spec *spec);
 void rlock__thread_forget_closed(void);
 /* The same of locks made of locks. */
-void rlock__thread_add_group(struct rlock__group_claim *claim);
-struct rlock__group_claim *rlock__thread_find_group(const struct rlock__group_spec *spec);
+void rlock__thread_add_group(struct rlock__group_view *view);
+struct rlock__group_view *rlock__thread_find_group(const struct rlock__group_spec *spec);
 void rlock__thread_forget_group(const struct rlock__group_spec *spec);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "multi/claim.h"
+#include "multi/view.h"
 
 /* ---- Taking and leaving ---- */
 
@@ -89,8 +89,8 @@ static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owne
 static void await(const struct rlock_handle *lock, struct rlock__op *op)
 {
     rlock__group_op_wait(&op->group_op);
-    if (op->group_op.claim != NULL) {
-        rlock__thread_add_group(op->group_op.claim);
+    if (op->group_op.view != NULL) {
+        rlock__thread_add_group(op->group_op.view);
     } else if (op->group_op.leaves) {
         rlock__thread_forget_group(lock->group);
     }
@@ -105,10 +105,10 @@ static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *
     int64_t until;
 
     if (owner == 0) { /* reads what its thread has, without a mutex */
-        const struct rlock__group_claim *claim = rlock__thread_find_group(spec);
+        const struct rlock__group_view *view = rlock__thread_find_group(spec);
 
-        *ret_count = claim != NULL ? atomic_load(&claim->count) : 0;
-        return claim != NULL ? rlock__group_claim_valid_until(claim) : 0;
+        *ret_count = view != NULL ? atomic_load(&view->count) : 0;
+        return view != NULL ? rlock__group_view_valid_until(view) : 0;
     }
     rlock__groups_lock(spec);
     group = rlock__group_find(spec, (struct rlock__owner){.id = owner, .given = true});

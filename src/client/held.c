@@ -3,79 +3,79 @@
 
 #include "base/of.h"
 
-#define SWEEP_FIRST 16 /* claims there are before the table is swept */
+#define SWEEP_FIRST 16 /* views there are before the table is swept */
 
-static struct rlock__claim *claim_of(struct rlock__table_node *node)
+static struct rlock__view *view_of(struct rlock__table_node *node)
 {
-    return RLOCK__OF(struct rlock__claim, node, node);
+    return RLOCK__OF(struct rlock__view, node, node);
 }
 
-static bool is_over(const struct rlock__claim *claim)
+static bool is_over(const struct rlock__view *view)
 {
-    return atomic_load_explicit(&claim->count, memory_order_relaxed) == 0;
+    return atomic_load_explicit(&view->count, memory_order_relaxed) == 0;
 }
 
-/* The lock's claim, over or not. */
-static struct rlock__claim *find(const struct rlock__held *held, const struct rlock__spec *spec,
-                                 unsigned hash)
+/* The lock's view, over or not. */
+static struct rlock__view *find(const struct rlock__held *held, const struct rlock__spec *spec,
+                                unsigned hash)
 {
-    struct rlock__table_node *node = rlock__table_first(&held->claims, hash);
+    struct rlock__table_node *node = rlock__table_first(&held->views, hash);
 
-    while (node != NULL && !rlock__spec_equal(claim_of(node)->spec, spec)) {
+    while (node != NULL && !rlock__spec_equal(view_of(node)->spec, spec)) {
         node = rlock__table_next(node);
     }
-    return node != NULL ? claim_of(node) : NULL;
+    return node != NULL ? view_of(node) : NULL;
 }
 
-static void take_out(struct rlock__held *held, struct rlock__claim *claim)
+static void take_out(struct rlock__held *held, struct rlock__view *view)
 {
-    rlock__table_remove(&held->claims, &claim->node);
-    (void)rlock__claim_unref(claim);
+    rlock__table_remove(&held->views, &view->node);
+    (void)rlock__view_unref(view);
 }
 
-void rlock__held_add(struct rlock__held *held, struct rlock__claim *claim)
+void rlock__held_add(struct rlock__held *held, struct rlock__view *view)
 {
-    struct rlock__claim *before = find(held, claim->spec, claim->spec->hash);
+    struct rlock__view *before = find(held, view->spec, view->spec->hash);
 
     if (before != NULL) {
         take_out(held, before);
-    } else if (held->claims.n >= SWEEP_FIRST && held->claims.n >= 2 * held->n_swept) {
+    } else if (held->views.n >= SWEEP_FIRST && held->views.n >= 2 * held->n_swept) {
         rlock__held_sweep(held);
     }
-    rlock__table_add(&held->claims, &claim->node, claim->spec->hash);
+    rlock__table_add(&held->views, &view->node, view->spec->hash);
 }
 
-const struct rlock__claim *rlock__held_find(const struct rlock__held *held,
-                                            const struct rlock__spec *spec, unsigned hash)
+const struct rlock__view *rlock__held_find(const struct rlock__held *held,
+                                           const struct rlock__spec *spec, unsigned hash)
 {
-    const struct rlock__claim *claim = find(held, spec, hash);
+    const struct rlock__view *view = find(held, spec, hash);
 
-    return claim != NULL && !is_over(claim) ? claim : NULL;
+    return view != NULL && !is_over(view) ? view : NULL;
 }
 
 void rlock__held_forget(struct rlock__held *held, const struct rlock__spec *spec)
 {
-    struct rlock__claim *claim = find(held, spec, spec->hash);
+    struct rlock__view *view = find(held, spec, spec->hash);
 
-    if (claim != NULL && is_over(claim)) {
-        take_out(held, claim);
+    if (view != NULL && is_over(view)) {
+        take_out(held, view);
     }
 }
 
 static bool drop_if_over(struct rlock__table_node *node)
 {
-    return is_over(claim_of(node)) && rlock__claim_unref(claim_of(node)) == NULL;
+    return is_over(view_of(node)) && rlock__view_unref(view_of(node)) == NULL;
 }
 
 void rlock__held_sweep(struct rlock__held *held)
 {
-    rlock__table_sweep(&held->claims, drop_if_over);
-    held->n_swept = held->claims.n;
+    rlock__table_sweep(&held->views, drop_if_over);
+    held->n_swept = held->views.n;
 }
 
-struct rlock__claim *rlock__held_take(struct rlock__held *held, size_t *inout_chain)
+struct rlock__view *rlock__held_take(struct rlock__held *held, size_t *inout_chain)
 {
-    struct rlock__table_node *node = rlock__table_take(&held->claims, inout_chain);
+    struct rlock__table_node *node = rlock__table_take(&held->views, inout_chain);
 
-    return node != NULL ? claim_of(node) : NULL;
+    return node != NULL ? view_of(node) : NULL;
 }

@@ -8,7 +8,7 @@
 #include "client/held.h"
 #include "drive/group_op.h"
 #include "drive/loop.h"
-#include "multi/claim.h"
+#include "multi/view.h"
 #include "net/sock.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -25,7 +25,7 @@ static _Thread_local struct {
     bool is_noted;           /* its end is told to us */
     unsigned closed_clients; /* as of its last sweep */
     struct rlock__held held;
-    struct rlock__table groups; /* their claims */
+    struct rlock__table groups; /* their views */
 } self;
 
 /* ---- Fork ---- */
@@ -87,9 +87,9 @@ void rlock__process_unregister(struct rlock_client *client)
 
 /* ---- Threads ---- */
 
-static struct rlock__group_claim *claim_of(struct rlock__table_node *node)
+static struct rlock__group_view *view_of(struct rlock__table_node *node)
 {
-    return RLOCK__OF(struct rlock__group_claim, node, node);
+    return RLOCK__OF(struct rlock__group_view, node, node);
 }
 
 /* The thread ends: gives up what it holds of locks made of locks. */
@@ -99,14 +99,14 @@ static void leave_groups(void)
     size_t from = 0;
 
     while ((node = rlock__table_take(&self.groups, &from)) != NULL) {
-        struct rlock__group_claim *claim = claim_of(node);
+        struct rlock__group_view *view = view_of(node);
 
-        if (!atomic_load(&claim->over) &&
-            rlock__client_of(claim->spec->first->core)->fork_generation ==
+        if (!atomic_load(&view->over) &&
+            rlock__client_of(view->spec->first->core)->fork_generation ==
                 rlock__fork_generation()) {
-            rlock__groups_thread_exit(claim->spec, self.number);
+            rlock__groups_thread_exit(view->spec, self.number);
         }
-        (void)rlock__group_claim_unref(claim);
+        (void)rlock__group_view_unref(view);
     }
 }
 
@@ -117,23 +117,22 @@ static void leave_groups(void)
 static void on_thread_exit(void *unused)
 {
     RLOCK__WHOLE;
-    struct rlock__claim *claim;
+    struct rlock__view *view;
     size_t from = 0;
 
     (void)unused;
     self.is_noted = false;
     leave_groups();
-    while ((claim = rlock__held_take(&self.held, &from)) != NULL) {
-        struct rlock_client *client = rlock__client_of(claim->spec->core);
+    while ((view = rlock__held_take(&self.held, &from)) != NULL) {
+        struct rlock_client *client = rlock__client_of(view->spec->core);
 
-        if (atomic_load(&claim->count) != 0 &&
-            client->fork_generation == rlock__fork_generation()) {
+        if (atomic_load(&view->count) != 0 && client->fork_generation == rlock__fork_generation()) {
             rlock__enter(client);
-            rlock__core_thread_exit(&client->core, claim->spec, self.number, rlock__now_us());
+            rlock__core_thread_exit(&client->core, view->spec, self.number, rlock__now_us());
             rlock__leave(client);
             rlock__drive(client);
         }
-        (void)rlock__claim_unref(claim);
+        (void)rlock__view_unref(view);
     }
 }
 
@@ -162,36 +161,36 @@ uint64_t rlock__thread_number(void)
     return self.number;
 }
 
-void rlock__thread_add(struct rlock__claim *claim)
+void rlock__thread_add(struct rlock__view *view)
 {
-    rlock__held_add(&self.held, claim);
+    rlock__held_add(&self.held, view);
 }
 
-const struct rlock__claim *rlock__thread_find(const struct rlock__spec *spec, unsigned hash)
+const struct rlock__view *rlock__thread_find(const struct rlock__spec *spec, unsigned hash)
 {
     return rlock__held_find(&self.held, spec, hash);
 }
 
-struct rlock__group_claim *rlock__thread_find_group(const struct rlock__group_spec *spec)
+struct rlock__group_view *rlock__thread_find_group(const struct rlock__group_spec *spec)
 {
     struct rlock__table_node *node = rlock__table_first(&self.groups, spec->hash);
 
-    while (node != NULL && claim_of(node)->spec != spec &&
-           !rlock__group_spec_equal(claim_of(node)->spec, spec)) {
+    while (node != NULL && view_of(node)->spec != spec &&
+           !rlock__group_spec_equal(view_of(node)->spec, spec)) {
         node = rlock__table_next(node);
     }
-    return node != NULL ? claim_of(node) : NULL;
+    return node != NULL ? view_of(node) : NULL;
 }
 
-static void drop_group(struct rlock__group_claim *claim)
+static void drop_group(struct rlock__group_view *view)
 {
-    rlock__table_remove(&self.groups, &claim->node);
-    (void)rlock__group_claim_unref(claim);
+    rlock__table_remove(&self.groups, &view->node);
+    (void)rlock__group_view_unref(view);
 }
 
 static bool drop_if_over(struct rlock__table_node *node)
 {
-    return atomic_load(&claim_of(node)->over) && rlock__group_claim_unref(claim_of(node)) == NULL;
+    return atomic_load(&view_of(node)->over) && rlock__group_view_unref(view_of(node)) == NULL;
 }
 
 /* Those that another thread ended: by closing a client, or forcing a lock. */
@@ -201,26 +200,26 @@ static void sweep(void)
     rlock__held_sweep(&self.held);
 }
 
-void rlock__thread_add_group(struct rlock__group_claim *claim)
+void rlock__thread_add_group(struct rlock__group_view *view)
 {
-    struct rlock__group_claim *before = rlock__thread_find_group(claim->spec);
+    struct rlock__group_view *before = rlock__thread_find_group(view->spec);
 
-    if (before == claim) { /* a level more */
-        (void)rlock__group_claim_unref(claim);
+    if (before == view) { /* a level more */
+        (void)rlock__group_view_unref(view);
         return;
     }
     if (before != NULL) {
         drop_group(before);
     }
-    rlock__table_add(&self.groups, &claim->node, claim->spec->hash);
+    rlock__table_add(&self.groups, &view->node, view->spec->hash);
 }
 
 void rlock__thread_forget_group(const struct rlock__group_spec *spec)
 {
-    struct rlock__group_claim *claim = rlock__thread_find_group(spec);
+    struct rlock__group_view *view = rlock__thread_find_group(spec);
 
-    if (claim != NULL && atomic_load(&claim->over)) {
-        drop_group(claim);
+    if (view != NULL && atomic_load(&view->over)) {
+        drop_group(view);
     }
 }
 

@@ -13,13 +13,13 @@
 
 /* ---- Taking and leaving ---- */
 
-/* The thread reads the claim of its hold without a mutex. */
+/* The thread reads the view of its hold without a mutex. */
 static void keep_claim(const struct rlock__call *call)
 {
     if (call->owner.given) {
-        (void)rlock__claim_unref(call->claim);
+        (void)rlock__view_unref(call->view);
     } else {
-        rlock__thread_add(call->claim);
+        rlock__thread_add(call->view);
     }
 }
 
@@ -109,10 +109,10 @@ static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *
     int64_t until;
 
     if (owner == 0) { /* reads what its thread has, without a mutex */
-        const struct rlock__claim *claim = rlock__thread_find(lock->spec, lock->hash);
+        const struct rlock__view *view = rlock__thread_find(lock->spec, lock->hash);
 
-        *ret_count = claim != NULL ? atomic_load(&claim->count) : 0;
-        return claim != NULL ? atomic_load(&claim->valid_until) : 0;
+        *ret_count = view != NULL ? atomic_load(&view->count) : 0;
+        return view != NULL ? atomic_load(&view->valid_until) : 0;
     }
     rlock__enter(client);
     until = rlock__core_valid_until(&client->core, lock->spec,

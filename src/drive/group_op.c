@@ -13,7 +13,7 @@
 #include <utlist.h>
 
 #include "base/clock.h"
-#include "multi/claim.h"
+#include "multi/view.h"
 
 /* ---- Actions ---- */
 
@@ -277,7 +277,7 @@ static void end(struct rlock__group_op *group_op)
         op->grant = (struct rlock_grant){.size = sizeof(op->grant),
                                          .lease_ms = group->lease_granted_us / RLOCK__MS,
                                          .valid_ms = rlock__max(0, left) / RLOCK__MS};
-        group_op->claim = group_op->owner.given ? NULL : rlock__group_claim_ref(group->claim);
+        group_op->view = group_op->owner.given ? NULL : rlock__group_view_ref(group->view);
     }
     note_results(group_op);
     rlock__group_op_hand_on(group, NULL);

@@ -59,7 +59,7 @@ struct rlock__group_op {
     bool canceled;                 /* somebody canceled it; the home's mutex protects it */
     struct rlock__result *results; /* one for each member; the home's mutex protects them */
 
-    struct rlock__group_claim *claim; /* a result: a reference for the owner's thread; or NULL */
+    struct rlock__group_view *view; /* a result: a reference for the owner's thread; or NULL */
     struct rlock__group *group;
     int fd; /* wakes the thread that waits */
     RLOCK__GUARDED_BY(groups) struct {

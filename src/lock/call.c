@@ -106,7 +106,7 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
     assert(call->kind != RLOCK__ACQUIRE || call->acquire.queue == NULL);
     assert(call->kind != RLOCK__ACQUIRE || call->acquire.ticket == NULL);
     if (code == 0 && call->kind == RLOCK__ACQUIRE &&
-        !RLOCK__ENSURE(core, call->claim != NULL && call->count > 0)) {
+        !RLOCK__ENSURE(core, call->view != NULL && call->count > 0)) {
         code = RLOCK_EINDOUBT;
     }
     call->code = code;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A user's call as the core has it, the claim that it leaves with its thread, and owners. */
+/* A user's call as the core has it, the view that it leaves with its thread, and owners. */
 #ifndef RLOCK_LOCK_CALL_H
 #define RLOCK_LOCK_CALL_H
 
@@ -22,7 +22,7 @@ struct rlock__ticket;
 
 /* The part of a hold that its owner reads without the mutex. Reference counted: the hold has one
  * reference, the owner another. */
-struct rlock__claim {
+struct rlock__view {
     struct rlock__spec *spec;
     struct rlock__table_node node; /* in the owning thread's own table */
     atomic_llong valid_until;      /* 0: not valid any more */
@@ -30,8 +30,8 @@ struct rlock__claim {
     atomic_uint refs;
 };
 
-struct rlock__claim *rlock__claim_ref(struct rlock__claim *claim);
-struct rlock__claim *rlock__claim_unref(struct rlock__claim *claim);
+struct rlock__view *rlock__view_ref(struct rlock__view *view);
+struct rlock__view *rlock__view_unref(struct rlock__view *view);
 struct rlock__spec *rlock__spec_ref(struct rlock__spec *spec);
 struct rlock__spec *rlock__spec_unref(struct rlock__spec *spec);
 /* NULL without memory. The key is the client's prefix and the name. tuning: NULL: all default. */
@@ -171,9 +171,9 @@ struct rlock__call {
     bool cancelled;     /* the signal was fired: an input before the call begins */
     bool prompt;        /* fails at once if the server is known to be down */
     bool member;        /* one level of a group; the group answers for it to its owner */
-    /* of a member. ACQUIRE: its fixed lease is renewed until it is sealed. RELEASE: the level that
-     * it gives up was not sealed */
-    bool kept;
+    /* Members only. ACQUIRE: renew this fixed lease until the group is complete. RELEASE: the group
+     * of this level was not complete yet */
+    bool provisional;
     /* of a member. ACQUIRE: the first level of its group that is renewed. RELEASE: the same */
     bool renewed;
     /* of a member: whether anybody waits for its group; NULL: somebody does (lock/call/late.h) */
@@ -190,8 +190,8 @@ struct rlock__call {
 
     /* results */
     int code;
-    uint32_t count;             /* the hold count after the call */
-    struct rlock__claim *claim; /* ACQUIRE: a reference for the owner */
+    uint32_t count;           /* the hold count after the call */
+    struct rlock__view *view; /* ACQUIRE: a reference for the owner */
 
     /* the core's */
     struct rlock__call *prev, *next;         /* in the hold's line, the wait queue, or done */

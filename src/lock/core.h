@@ -55,7 +55,7 @@
 
 struct rlock__listener;
 struct rlock__ticket;
-struct rlock__released;
+struct rlock__recent;
 
 /* ---- Holds ---- */
 
@@ -138,9 +138,9 @@ struct rlock__grant {
 /* Levels of a hold that an unlock gives up, or several. */
 struct rlock__levels {
     uint32_t n;
-    uint32_t members;  /* of these, levels of groups */
-    uint32_t renewals; /* groups whose levels were renewed */
-    uint32_t kept;     /* groups that were not whole */
+    uint32_t members;     /* of these, levels of groups */
+    uint32_t renewals;    /* groups whose levels were renewed */
+    uint32_t provisional; /* groups that were not complete yet */
 };
 
 /* One owner on one lock: its hold, and the calls on it, one after the other. */
@@ -151,14 +151,14 @@ struct rlock__hold {
     uint64_t owner_id;
     /* these two from its first attempt on; NULL before */
     struct rlock__grant *grant;
-    struct rlock__claim *claim;
+    struct rlock__view *view;
     struct rlock__call *turn, *line;
-    int64_t kept_us; /* the longest lease of groups that keep it */
+    int64_t provisional_us; /* the longest lease of groups that keep it */
     uint32_t count;
     uint32_t members;      /* levels of groups */
     uint32_t renewed_from; /* the lowest of its owner's own levels that is renewed; 0 none */
     uint32_t renewals;     /* groups whose levels are renewed */
-    uint32_t kept;         /* groups that keep it with a lease until they are whole */
+    uint32_t provisional;  /* groups that renew its fixed lease until they are complete */
     enum rlock__hold_state state : 8;
     enum rlock_reason reason : 8; /* LOST: why */
     bool given;                   /* its owner's id */
@@ -232,12 +232,12 @@ struct rlock__core {
         struct rlock__grant *idle_grants;           /* and grants with their losses */
         unsigned n_idle, n_idle_grants;
     } rows;
-    struct { /* hold/recovery.c, hold/ticket.c, hold/released.c */
+    struct { /* hold/recovery.c, hold/ticket.c, hold/recent.c */
         struct rlock__ticket *tickets;
         struct rlock__ticket *spares; /* kept for the next calls */
         unsigned n_spares;
-        struct rlock__released *released; /* the latest releases; NULL: none so far */
-        size_t n_released;
+        struct rlock__recent *recent; /* the latest releases; NULL: none so far */
+        size_t n_recent;
     } recovery;
     struct rlock__table queues; /* by the lock's key */
     struct rlock__queue *idle_queues;
@@ -336,9 +336,9 @@ void rlock__core_cancel_call(struct rlock__core *core, struct rlock__call *call,
 /* Ends a call before its time. */
 void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int code, int64_t now)
     RLOCK__REQUIRES(core);
-/* What was kept until here is renewed no longer: it ends with its lease. */
-void rlock__core_seal(struct rlock__core *core, const struct rlock__spec *spec,
-                      struct rlock__owner owner) RLOCK__REQUIRES(core);
+/* The group is complete: its provisional lease is not renewed any more, and ends by itself. */
+void rlock__core_finalize(struct rlock__core *core, const struct rlock__spec *spec,
+                          struct rlock__owner owner) RLOCK__REQUIRES(core);
 /* A group that had the hold renewed has no level left that wants it. */
 void rlock__core_end_renewal(struct rlock__core *core, const struct rlock__spec *spec,
                              struct rlock__owner owner) RLOCK__REQUIRES(core);

@@ -90,19 +90,19 @@ bool rlock__spec_equal(const struct rlock__spec *a, const struct rlock__spec *b)
                       rlock__bytes_equal(a->key, b->key));
 }
 
-struct rlock__claim *rlock__claim_ref(struct rlock__claim *claim)
+struct rlock__view *rlock__view_ref(struct rlock__view *view)
 {
-    assert(atomic_load(&claim->refs) > 0);
-    (void)atomic_fetch_add_explicit(&claim->refs, 1, memory_order_relaxed);
-    return claim;
+    assert(atomic_load(&view->refs) > 0);
+    (void)atomic_fetch_add_explicit(&view->refs, 1, memory_order_relaxed);
+    return view;
 }
 
-struct rlock__claim *rlock__claim_unref(struct rlock__claim *claim)
+struct rlock__view *rlock__view_unref(struct rlock__view *view)
 {
-    assert(claim == NULL || atomic_load(&claim->refs) > 0);
-    if (claim != NULL && atomic_fetch_sub_explicit(&claim->refs, 1, memory_order_acq_rel) == 1) {
-        (void)rlock__spec_unref(claim->spec);
-        free(claim);
+    assert(view == NULL || atomic_load(&view->refs) > 0);
+    if (view != NULL && atomic_fetch_sub_explicit(&view->refs, 1, memory_order_acq_rel) == 1) {
+        (void)rlock__spec_unref(view->spec);
+        free(view);
     }
     return NULL;
 }

@@ -30,7 +30,7 @@ static void check_member(const struct rlock__member *member)
     assert(RLOCK__IMPLIES(member->state == RLOCK__MEMBER_OUT, member->levels == 0));
     assert(RLOCK__IMPLIES(member->state == RLOCK__MEMBER_HELD, member->levels > 0));
     assert(RLOCK__IMPLIES(member->state == RLOCK__MEMBER_LEAVING, member->levels > 0));
-    assert(RLOCK__IMPLIES(member->levels > 0, member->claim != NULL));
+    assert(RLOCK__IMPLIES(member->levels > 0, member->view != NULL));
     assert(member->renewed_from <= member->levels);
     assert(RLOCK__IMPLIES(member->rests, member->renewed_from != 0));
     assert(RLOCK__IMPLIES(member->todo.begin || member->todo.give_up, member->running));
@@ -47,7 +47,7 @@ void rlock__group_check(const struct rlock__group *group)
     bool idle = group->phase == RLOCK__GROUP_IDLE, taking = group->phase == RLOCK__GROUP_TAKING;
 
     assert(group->owed <= group->count && group->renewed_from <= group->count);
-    assert(RLOCK__IMPLIES(group->count > 0, group->claim != NULL));
+    assert(RLOCK__IMPLIES(group->count > 0, group->view != NULL));
     assert(RLOCK__IMPLIES(!idle, atomic_load(&group->awaited)));
     assert(RLOCK__IMPLIES(!idle && !taking,
                           group->timer_at != RLOCK__NEVER)); /* no answer need come */

@@ -2,8 +2,8 @@
 /* How an effort ends: well, or by backing out of what it took. */
 #include <stdio.h>
 
-#include "multi/claim.h"
 #include "multi/internal.h"
+#include "multi/view.h"
 
 #define REST_SIZE 16 /* of the text " and 64 more" */
 
@@ -53,11 +53,11 @@ static int64_t granted_lease(const struct rlock__group *group)
 void rlock__group_taken(struct rlock__group *group, int64_t now)
 {
     group->count++;
-    rlock__group_claim_show(group);
+    rlock__group_view_show(group);
     group->lease_granted_us = granted_lease(group);
     if (rlock__group_valid_until(group) <= now) { /* taken, and over already */
         group->count--;
-        rlock__group_claim_show(group);
+        rlock__group_view_show(group);
         rlock__group_back_out(group, rlock__group_left(group) > 0 ? RLOCK_ELOST : RLOCK_ETIMEDOUT,
                               now);
         return;
@@ -69,7 +69,7 @@ void rlock__group_taken(struct rlock__group *group, int64_t now)
         rlock__group_replace_owed(group);
     }
     RLOCK__EACH_MEMBER(member, group) {
-        member->todo.seal = member->state == RLOCK__MEMBER_HELD && member->kept;
+        member->todo.finalize = member->state == RLOCK__MEMBER_HELD && member->provisional;
     }
     rlock__effort_end(group, 0);
     if (group->spec->ops->counts_alone) { /* what a level more was asked for is there */

@@ -10,9 +10,9 @@
 
 #include "base/random.h"
 #include "multi/check.h"
-#include "multi/claim.h"
 #include "multi/groups.h"
 #include "multi/internal.h"
+#include "multi/view.h"
 
 #define LATE_US (10 * RLOCK__MS) /* beyond its last time a member's call is not waited for */
 
@@ -60,11 +60,11 @@ struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlo
 void rlock__group_free(struct rlock__group *group)
 {
     RLOCK__EACH_MEMBER(member, group) {
-        (void)rlock__claim_unref(member->claim);
+        (void)rlock__view_unref(member->view);
         rlock__member_forget_doubt(member);
     }
     (void)rlock__loss_free(group->loss);
-    (void)rlock__group_claim_unref(group->claim);
+    (void)rlock__group_view_unref(group->view);
     (void)rlock__group_spec_unref(group->spec);
     free(group->batch);
     free(group);
@@ -92,7 +92,7 @@ bool rlock__group_is_over(const struct rlock__group *group)
 
 int64_t rlock__group_valid_until(const struct rlock__group *group)
 {
-    return group->claim != NULL ? rlock__group_claim_valid_until(group->claim) : 0;
+    return group->view != NULL ? rlock__group_view_valid_until(group->view) : 0;
 }
 
 int64_t rlock__group_last(const struct rlock__group *group)
@@ -127,7 +127,7 @@ static void lose(struct rlock__group *group, enum rlock_reason reason)
         group->untold = group->loss;
         group->loss = NULL;
     }
-    rlock__group_claim_show(group);
+    rlock__group_view_show(group);
 }
 
 void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now)
@@ -142,8 +142,8 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
         group->batch = calloc(1, sizeof(*group->batch) + spec->n * sizeof(struct rlock__call *));
     }
     if (group->count == 0) { /* who has the last one may read it yet */
-        (void)rlock__group_claim_unref(group->claim);
-        group->claim = rlock__group_claim_new(spec);
+        (void)rlock__group_view_unref(group->view);
+        group->view = rlock__group_view_new(spec);
     }
     group->code = 0;
     group->detail[0] = '\0';
@@ -152,7 +152,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     group->behind_first = false;
     group->apart = group->batch == NULL;
     group->deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
-    if (group->loss == NULL || group->claim == NULL || (spec->together && group->batch == NULL)) {
+    if (group->loss == NULL || group->view == NULL || (spec->together && group->batch == NULL)) {
         rlock__effort_end(group, RLOCK_ENOMEM);
         return;
     }
@@ -195,7 +195,7 @@ static void drop_level(struct rlock__group *group)
 {
     group->count--;
     group->renewed_from = group->renewed_from > group->count ? 0 : group->renewed_from;
-    rlock__group_claim_show(group);
+    rlock__group_view_show(group);
 }
 
 void rlock__group_leave(struct rlock__group *group, int64_t now)
@@ -214,7 +214,7 @@ void rlock__group_leave(struct rlock__group *group, int64_t now)
     if (group->lost) {
         rlock__effort_end(group, RLOCK_ELOST); /* and gives back what is there still */
         group->lost = group->count > 0;
-        rlock__group_claim_show(group);
+        rlock__group_view_show(group);
         return;
     }
     group->phase = RLOCK__GROUP_LEAVING;
@@ -243,7 +243,7 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
     struct rlock__group *group = member->group;
 
     rlock__member_done(member);
-    rlock__group_claim_show(group); /* it may be late, and join */
+    rlock__group_view_show(group); /* it may be late, and join */
     if (group->phase != RLOCK__GROUP_TAKING || !member->tried) {
         rlock__member_tidy(member); /* nobody asks for it any more */
     }
@@ -348,7 +348,7 @@ static void end(struct rlock__group *group)
 {
     group->count = group->owed = group->renewed_from = 0;
     group->lost = false;
-    rlock__group_claim_show(group);
+    rlock__group_view_show(group);
 }
 
 void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
@@ -360,9 +360,9 @@ void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
     RLOCK__EACH_MEMBER(member, group) {
         if (member->state == RLOCK__MEMBER_HELD) { /* its core forgets it */
             member->levels = member->renewed_from = 0;
-            member->kept = member->rests = false;
+            member->provisional = member->rests = false;
             member->state = RLOCK__MEMBER_OUT;
-            member->claim = rlock__claim_unref(member->claim);
+            member->view = rlock__view_unref(member->view);
         }
     }
 }

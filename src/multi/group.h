@@ -21,7 +21,7 @@
 #define RLOCK__MEMBERS_MAX 64
 
 struct rlock__group;
-struct rlock__group_claim;
+struct rlock__group_view;
 struct rlock__group_spec;
 struct rlock__group_step;
 struct rlock__groups;
@@ -75,13 +75,13 @@ struct rlock__group_spec {
 
 /* What is to be done in a member's core: with its call, its hold, its listener. */
 struct rlock__todo {
-    bool begin, give_up, seal, end_renewal, renew, listen, ignore;
+    bool begin, give_up, finalize, end_renewal, renew, listen, ignore;
     bool attend; /* its call was late, and is awaited again: its client is kept watch over */
 };
 
 static inline bool rlock__todo_is_any(const struct rlock__todo *todo)
 {
-    return todo->begin || todo->give_up || todo->seal || todo->end_renewal || todo->renew ||
+    return todo->begin || todo->give_up || todo->finalize || todo->end_renewal || todo->renew ||
            todo->listen || todo->ignore || todo->attend;
 }
 
@@ -106,7 +106,7 @@ struct rlock__member {
     uint32_t levels;
     uint32_t renewed_from; /* the lowest level that is renewed; 0: none is */
     bool rests;            /* renewed_from is not 0, and it is not renewed: all levels are owed */
-    bool kept;             /* its fixed lease is renewed until it is sealed */
+    bool provisional;      /* its fixed lease is renewed until the group is complete */
     int code;              /* of its latest call */
     atomic_llong rtt;      /* its server's usual round trip when the call began; 0: unknown */
     /* how long its server had not answered the oldest request then; 0: there was none */
@@ -114,7 +114,7 @@ struct rlock__member {
     struct rlock__call call;         /* its doubt is that of all its calls in this effort */
     struct rlock__listener listener; /* hears the channel between rounds */
     struct rlock__texts texts;       /* the call's */
-    struct rlock__claim *claim;      /* of its hold */
+    struct rlock__view *view;        /* of its hold */
     struct rlock__table_node node;   /* in its client's groups */
     struct rlock__member *next_hit;  /* the driver's: the next one that a loss concerns */
 };
@@ -131,13 +131,13 @@ struct rlock__effort {
 struct rlock__group {
     struct rlock__group_spec *spec;
     struct rlock__owner owner;
-    uint32_t count;                   /* levels that are held, and those that are owed */
-    uint32_t owed;                    /* given up without a turn; they end with the effort */
-    uint32_t renewed_from;            /* the lowest level that is renewed; 0: none is */
-    bool lost;                        /* for good; until it was unlocked count times */
-    struct rlock__loss *untold;       /* its loss, to be reported; the driver takes it over */
-    struct rlock__loss *loss;         /* for the next loss */
-    struct rlock__group_claim *claim; /* of this hold, or of the next one; NULL before the first */
+    uint32_t count;                 /* levels that are held, and those that are owed */
+    uint32_t owed;                  /* given up without a turn; they end with the effort */
+    uint32_t renewed_from;          /* the lowest level that is renewed; 0: none is */
+    bool lost;                      /* for good; until it was unlocked count times */
+    struct rlock__loss *untold;     /* its loss, to be reported; the driver takes it over */
+    struct rlock__loss *loss;       /* for the next loss */
+    struct rlock__group_view *view; /* of this hold, or of the next one; NULL before the first */
     enum {
         RLOCK__GROUP_IDLE, /* no effort is under way */
         RLOCK__GROUP_TAKING,
@@ -268,9 +268,10 @@ void rlock__action_carry_out(const struct rlock__action *action, int64_t now) RL
 
 /* ---- For the kinds ---- */
 
-/* Sets the actions that take a member. wait_us: 0: one attempt; RLOCK__NEVER: for ever. kept: a
- * fixed lease is renewed until the whole is taken. */
-void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept, int64_t now);
+/* Sets the actions that take a member. wait_us: 0: one attempt; RLOCK__NEVER: for ever.
+ * provisional: a fixed lease is renewed until the group is complete. */
+void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool provisional,
+                        int64_t now);
 /* Whether a call of the member runs, or one of this effort left something open on its server: it
  * may have the lock there, as far as we know. */
 bool rlock__member_is_in_doubt(const struct rlock__member *member);

@@ -25,7 +25,8 @@ static struct rlock__call *begin(struct rlock__member *member, enum rlock__call_
     return &member->call;
 }
 
-void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept, int64_t now)
+void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool provisional,
+                        int64_t now)
 {
     struct rlock__group *group = member->group;
     const struct rlock__effort *effort = &group->effort;
@@ -49,7 +50,7 @@ void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept
     call->acquire.timed = group->hurried && effort->wait_us != 0;
     call->acquire.min_uptime_us = group->spec->max_lease_us;
     call->prompt = group->spec->ops->counts_alone;
-    call->kept = kept && effort->lease_us != 0;
+    call->provisional = provisional && effort->lease_us != 0;
     call->renewed = effort->lease_us == 0 && member->renewed_from == 0;
     call->cancel = effort->cancel;
 }
@@ -59,8 +60,8 @@ static void leave(struct rlock__member *member)
     struct rlock__call *call = begin(member, RLOCK__RELEASE);
 
     member->state = RLOCK__MEMBER_LEAVING;
-    member->todo.seal = false;
-    call->kept = member->kept;
+    member->todo.finalize = false;
+    call->provisional = member->provisional;
     call->renewed = member->renewed_from == member->levels && !member->rests;
 }
 
@@ -173,13 +174,13 @@ static void on_taken(struct rlock__member *member)
     if (member->call.code == 0) {
         rlock__member_forget_doubt(member); /* what an earlier round left has joined, or failed */
         member->levels++;
-        member->kept |= member->call.kept;
+        member->provisional |= member->call.provisional;
         if (member->call.renewed) {
             member->renewed_from = member->group->spec->ops->counts_alone ? 1 : member->levels;
         }
-        (void)rlock__claim_unref(member->claim);
-        member->claim = member->call.claim;
-        member->call.claim = NULL;
+        (void)rlock__view_unref(member->view);
+        member->view = member->call.view;
+        member->call.view = NULL;
     }
 }
 
@@ -187,14 +188,14 @@ static void on_taken(struct rlock__member *member)
 static void on_left(struct rlock__member *member)
 {
     member->levels--;
-    member->kept = false;
+    member->provisional = false;
     member->renewed_from = member->renewed_from > member->levels ? 0 : member->renewed_from;
     member->rests = member->rests && member->renewed_from != 0;
     if (member->code == RLOCK_ELOST) { /* the server does not have it, or its lease has ended */
         rlock__member_forget_doubt(member);
     }
     if (member->levels == 0) {
-        member->claim = rlock__claim_unref(member->claim);
+        member->view = rlock__view_unref(member->view);
     }
 }
 
@@ -203,8 +204,8 @@ void rlock__member_tidy(struct rlock__member *member)
     rlock__member_settle_renewal(member);
     if (member->state == RLOCK__MEMBER_HELD && member->levels > due_levels(member->group)) {
         leave(member);
-    } else if (member->state == RLOCK__MEMBER_HELD && member->kept) {
-        member->todo.seal = true;
+    } else if (member->state == RLOCK__MEMBER_HELD && member->provisional) {
+        member->todo.finalize = true;
     }
 }
 
@@ -234,7 +235,7 @@ bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_
     }
     *ret_action =
         (struct rlock__action){.core = member->spec->core, .member = member, .todo = todo};
-    member->kept = member->kept && !todo.seal;
+    member->provisional = member->provisional && !todo.finalize;
     member->todo = (struct rlock__todo){.begin = false};
     return true;
 }
@@ -251,8 +252,8 @@ void rlock__action_carry_out(const struct rlock__action *action, int64_t now)
         atomic_store(&member->rtt, pipeline->rtt);
         atomic_store(&member->silent, pipeline->sent != NULL ? now - pipeline->sent->t0 : 0);
         rlock__core_begin(action->core, call, now);
-    } else if (todo->seal) {
-        rlock__core_seal(action->core, member->spec, member->group->owner);
+    } else if (todo->finalize) {
+        rlock__core_finalize(action->core, member->spec, member->group->owner);
     } else if (todo->give_up && call->kind == RLOCK__ACQUIRE && call->core != NULL) {
         rlock__core_give_up(action->core, call, RLOCK_ECANCELED, now);
     }

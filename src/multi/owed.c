@@ -5,8 +5,8 @@
  */
 #include <stdio.h>
 
-#include "multi/claim.h"
 #include "multi/internal.h"
+#include "multi/view.h"
 
 /* The levels of a member that no release is under way for. */
 static uint32_t staying(const struct rlock__member *member)
@@ -36,8 +36,8 @@ static int64_t free_by(const struct rlock__group *group, int64_t now)
 
     lease = rlock__max(lease, group->lease_granted_us);
     RLOCK__EACH_MEMBER(member, group) {
-        if (member->claim != NULL) {
-            lease = rlock__max(lease, atomic_load(&member->claim->valid_until) - now);
+        if (member->view != NULL) {
+            lease = rlock__max(lease, atomic_load(&member->view->valid_until) - now);
         }
     }
     return rlock__free_by(now + effort->op_timeout_us, lease);
@@ -69,7 +69,7 @@ int rlock__group_owe(struct rlock__group *group, int64_t now,
         return code;
     }
     group->owed++;
-    rlock__group_claim_show(group);
+    rlock__group_view_show(group);
     if (group->phase == RLOCK__GROUP_IDLE) {
         rlock__group_leave_owed(group);
         rlock__group_step(group, now, ret_step);
@@ -85,7 +85,7 @@ static void drop(struct rlock__group *group)
     group->owed = 0;
     group->renewed_from = group->renewed_from > group->count ? 0 : group->renewed_from;
     group->lost = group->lost && group->count > 0;
-    rlock__group_claim_show(group);
+    rlock__group_view_show(group);
 }
 
 void rlock__group_leave_owed(struct rlock__group *group)

@@ -24,7 +24,7 @@ static size_t held(const struct rlock__group *group)
     size_t n = 0;
 
     RLOCK__EACH_MEMBER(member, group) {
-        n += member->state == RLOCK__MEMBER_HELD && atomic_load(&member->claim->valid_until) != 0;
+        n += member->state == RLOCK__MEMBER_HELD && atomic_load(&member->view->valid_until) != 0;
     }
     return n;
 }

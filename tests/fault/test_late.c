@@ -238,7 +238,7 @@ static struct user *late_open(struct fixture *f)
         f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(100), .renewed_lease_ms = test_ms(1000)));
 }
 
-FIXTURE_WITH_TEST(a_late_copy_of_a_fenced_connection_leaves_no_orphan, f, .proxy = PROXY_AS_LEG)
+FIXTURE_WITH_TEST(a_late_copy_of_a_fenced_connection_leaves_no_hold, f, .proxy = PROXY_AS_LEG)
 {
     struct user *user = late_open(f), *rival = user_open_direct(f);
 

@@ -219,7 +219,7 @@ FIXTURE_TEST(a_paused_server_delays_and_loses_nothing, f)
     assert_int_equal(user_losses(user), 0);
 }
 
-FIXTURE_TEST(what_a_stopped_server_runs_afterwards_leaves_no_orphan, f)
+FIXTURE_TEST(what_a_stopped_server_runs_afterwards_leaves_no_hold, f)
 {
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(30),
                                                        .connect_timeout_ms = 1000 * test_slack()));

@@ -268,8 +268,8 @@ static void on_done(void *payload, struct rlock__call *call)
             same(t, "the count that is left", call->count, t->model.holds[owner].count);
         }
     }
-    (void)rlock__claim_unref(call->claim);
-    call->claim = NULL;
+    (void)rlock__view_unref(call->view);
+    call->view = NULL;
 }
 
 /* ---- Operations ---- */

@@ -24,8 +24,8 @@ struct room {
 static void on_done(void *payload, struct rlock__call *call)
 {
     (void)payload;
-    (void)rlock__claim_unref(call->claim);
-    call->claim = NULL;
+    (void)rlock__view_unref(call->view);
+    call->view = NULL;
 }
 
 static void on_lost(void *payload, size_t client, const struct rlock__loss *loss)

@@ -8,7 +8,7 @@
 static void on_done(void *payload, struct rlock__call *call)
 {
     (void)payload;
-    call->claim = rlock__claim_unref(call->claim);
+    call->view = rlock__view_unref(call->view);
 }
 
 static void on_lost(void *payload, size_t client, const struct rlock__loss *loss)

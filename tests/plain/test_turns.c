@@ -48,8 +48,8 @@ static void on_done(void *payload, struct rlock__call *call)
     int64_t now = crowd->stage.now;
 
     assert_int_equal(call->code, 0);
-    (void)rlock__claim_unref(call->claim);
-    call->claim = NULL;
+    (void)rlock__view_unref(call->view);
+    call->view = NULL;
     if (call->kind == RLOCK__RELEASE) {
         crowd->free_since = now;
         return;

@@ -36,8 +36,8 @@ static bool believes(const struct sim_user *user, unsigned side)
 {
     const struct sim_hold *hold = &user->holds[side];
 
-    return hold->depth != 0 && !hold->doomed && hold->claim != NULL &&
-           atomic_load(&hold->claim->valid_until) > sim_clock(user->client);
+    return hold->depth != 0 && !hold->doomed && hold->view != NULL &&
+           atomic_load(&hold->view->valid_until) > sim_clock(user->client);
 }
 
 static void meet(struct sim_world *world, const struct sim_user *user,

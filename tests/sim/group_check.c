@@ -53,7 +53,7 @@ static bool is_multi(const struct sim_owner *owner)
 
 static bool counts(const struct rlock__member *member, int64_t now)
 {
-    return member->claim != NULL && atomic_load(&member->claim->valid_until) > now;
+    return member->view != NULL && atomic_load(&member->view->valid_until) > now;
 }
 
 /* Whether the key was taken away from it. */
@@ -172,8 +172,8 @@ static void check_members(struct sim_owner *owner, int64_t now)
         (rlock__group_valid_until(group) > now) != is_valid_by_members(group, now)) {
         violate(owner, "is valid otherwise than by its members");
     }
-    if (group->claim != NULL &&
-        rlock__group_claim_valid_until(group->claim) != rlock__group_valid_until(group)) {
+    if (group->view != NULL &&
+        rlock__group_view_valid_until(group->view) != rlock__group_valid_until(group)) {
         violate(owner, "tells its thread another validity than it has");
     }
 }

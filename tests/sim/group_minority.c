@@ -35,7 +35,7 @@ static int64_t patience(const struct sim_owner *owner)
         const struct rlock__member *member = &group->members[i];
         int64_t rtt = atomic_load(&member->rtt); /* as its call began */
 
-        has += member->state == RLOCK__MEMBER_HELD && atomic_load(&member->claim->valid_until) != 0;
+        has += member->state == RLOCK__MEMBER_HELD && atomic_load(&member->view->valid_until) != 0;
         silent += member->running;
         usual = rlock__max(usual, rtt);
         if (member->running && rtt == 0) {

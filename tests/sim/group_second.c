@@ -30,7 +30,7 @@ static void check_rests(const struct sim_owner *owner)
 
         if (hold != NULL && hold->state == RLOCK__HOLD_HELD && hold->turn == NULL &&
             member->state == RLOCK__MEMBER_HELD && !asks(member) &&
-            !sim_twin_has(owner, sim_place_of(member)) && hold->kept == 0 &&
+            !sim_twin_has(owner, sim_place_of(member)) && hold->provisional == 0 &&
             rlock__hold_is_renewed(hold)) {
             violate(owner, "is renewed for what it has given up", "");
         }

@@ -17,8 +17,8 @@
 #define RLOCK_TESTS_SIM_GROUPS_H
 
 #include "lock/core.h"
-#include "multi/claim.h"
 #include "multi/groups.h"
+#include "multi/view.h"
 #include "world.h"
 
 #define SIM_SERVERS 5

@@ -18,7 +18,7 @@
 
 int64_t sim_valid_until(const struct sim_hold *hold)
 {
-    return hold->claim != NULL ? atomic_load(&hold->claim->valid_until) : 0;
+    return hold->view != NULL ? atomic_load(&hold->view->valid_until) : 0;
 }
 
 const struct rlock__hold *sim_find_hold(const struct sim_client *client, uint64_t number)

@@ -64,7 +64,7 @@ void sim_second_plan(struct sim_user *user)
 
 uint32_t sim_levels_left(const struct sim_hold *hold)
 {
-    return hold->claim != NULL ? atomic_load(&hold->claim->count) : 0;
+    return hold->view != NULL ? atomic_load(&hold->view->count) : 0;
 }
 
 static void check_code(const struct sim_user *user, int code)
@@ -87,12 +87,12 @@ void sim_second_done(struct sim_user *user)
               (unsigned long long)user->owner.id, client->world->keys[user->key],
               rlock_code_name(code), rlock__call_detail(&user->second.call));
     check_code(user, code);
-    if (hold->claim != NULL) {
+    if (hold->view != NULL) {
         hold->depth = sim_levels_left(hold);
     }
-    if (hold->depth == 0 && hold->claim != NULL) {
+    if (hold->depth == 0 && hold->view != NULL) {
         sim_note_given_up(user, user->second.side, user->second.began_at);
-        hold->claim = rlock__claim_unref(hold->claim);
+        hold->view = rlock__view_unref(hold->view);
     }
     client->world->seconds += code == RLOCK_EINDOUBT;
 }
@@ -113,7 +113,7 @@ void sim_second_check(struct sim_user *user, unsigned side)
         sim_violate(world, "client %u: renews %s, which was given up", client->index,
                     world->keys[hold->given_key]);
     }
-    if (grant != NULL && row->claim != NULL && atomic_load(&row->claim->valid_until) != 0) {
+    if (grant != NULL && row->view != NULL && atomic_load(&row->view->valid_until) != 0) {
         sim_violate(world, "client %u: %s is valid, which was given up", client->index,
                     world->keys[hold->given_key]);
     }

@@ -106,7 +106,7 @@ static void drop_claims(struct sim_user *user)
         struct sim_hold *hold = &user->holds[side];
 
         if (hold->depth == 0) {
-            hold->claim = rlock__claim_unref(hold->claim);
+            hold->view = rlock__view_unref(hold->view);
         }
     }
 }
@@ -213,8 +213,8 @@ static void on_taken(struct sim_user *user)
         hold->given_up = 0;
     }
     if (hold->depth == 0) {
-        hold->claim = rlock__claim_unref(hold->claim);
-        hold->claim = call->claim;
+        hold->view = rlock__view_unref(hold->view);
+        hold->view = call->view;
         hold->number = call->number;
         if (!sim_pass_taken(user)) {
             hold->doomed = hold->fuzzy = hold->half = hold->gone = false;
@@ -226,7 +226,7 @@ static void on_taken(struct sim_user *user)
         hold->renewed = 0;
         hold->held_until = hold->lease = 0;
     } else {
-        (void)rlock__claim_unref(call->claim);
+        (void)rlock__view_unref(call->view);
     }
     hold->depth = hold->shared ? sim_levels_left(hold) : call->count;
     hold->lease = rlock__max(hold->lease, call->acquire.lease_granted_us);
@@ -267,7 +267,7 @@ void sim_user_done(struct sim_user *user)
         hold->begun = hold->depth == 1;
         hold->depth -= hold->depth > 1;
     }
-    if (hold->shared && hold->claim != NULL) {
+    if (hold->shared && hold->view != NULL) {
         hold->depth = sim_levels_left(hold);
     }
     hold->begun &= hold->depth != 0;

@@ -104,7 +104,7 @@ static void client_free(struct sim_client *client)
         for (unsigned side = 0; side < SIM_SIDES; side++) {
             struct sim_hold *hold = &client->users[i].holds[side];
 
-            hold->claim = rlock__claim_unref(hold->claim);
+            hold->view = rlock__view_unref(hold->view);
         }
         rlock__timer_unset(timers, &client->users[i].act);
         rlock__timer_unset(timers, &client->users[i].second.act);

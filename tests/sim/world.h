@@ -87,7 +87,7 @@ struct sim_link {
 /* What a user has of a lock, or of one side of it. */
 struct sim_hold {
     uint32_t depth; /* levels that the user believes to hold */
-    struct rlock__claim *claim;
+    struct rlock__view *view;
     /* for the checker */
     uint64_t number, token;
     bool doomed; /* the server lost it, or an admin took it: only its loss is demanded */

@@ -44,7 +44,7 @@ TEST(a_grant_from_before_its_request_is_taken_back_and_reported)
     assert_non_null(s.core.recovery.tickets); /* the release is on its way */
     rlock__core_tick(&s.core, NOW + RLOCK__SECOND);
     assert_int_equal(call.code, RLOCK_EINDOUBT);
-    assert_null(call.claim);
+    assert_null(call.view);
     scene_close(&s);
 }
 
@@ -59,6 +59,6 @@ TEST(a_success_without_a_hold_is_no_success)
     DL_APPEND2(s.core.calls, &call, all_prev, all_next);
     rlock__call_complete(&call, 0, NULL);
     assert_int_equal(call.code, RLOCK_EINDOUBT);
-    assert_reported(&s, "claim");
+    assert_reported(&s, "view");
     scene_close(&s);
 }

@@ -60,7 +60,7 @@ static void take(struct scene *scene, const struct rlock_ops *kind)
     rlock__core_begin(&scene->core, &scene->calls[i], scene->now);
     answer(scene, 1);
     assert_int_equal(scene->calls[i].code, 0);
-    (void)rlock__claim_unref(scene->calls[i].claim);
+    (void)rlock__view_unref(scene->calls[i].view);
 }
 
 /* Goes on to when the next renewals go out. */

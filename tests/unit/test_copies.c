@@ -57,7 +57,7 @@ static void lock(struct rlock__core *core, struct rlock__call *call, bool fenced
     grant(core);
     assert_int_equal(call->step, RLOCK__COMPLETE);
     assert_int_equal(call->code, 0);
-    (void)rlock__claim_unref(call->claim);
+    (void)rlock__view_unref(call->view);
 }
 
 /* The script that waits for an answer on the link; NULL: none does. */

@@ -30,7 +30,7 @@ static void take(struct crowd *crowd)
 
     DL_FOREACH_SAFE(core->done, call, call_after) {
         assert_int_equal(call->code, 0);
-        call->claim = rlock__claim_unref(call->claim);
+        call->view = rlock__view_unref(call->view);
     }
     DL_FOREACH_SAFE(core->lost, loss, loss_after) {
         crowd->told++;

@@ -4,7 +4,7 @@
 
 #include "client/held.h"
 #include "lock/core.h"
-#include "multi/claim.h"
+#include "multi/view.h"
 #include "support/test.h"
 
 enum { MANY = 100000, FEW = 10 };
@@ -37,18 +37,18 @@ static void free_specs(size_t n)
     }
 }
 
-static struct rlock__claim *claim_new(struct rlock__spec *spec)
+static struct rlock__view *view_new(struct rlock__spec *spec)
 {
-    struct rlock__claim *claim = calloc(1, sizeof(*claim));
+    struct rlock__view *view = calloc(1, sizeof(*view));
 
-    assert_non_null(claim);
-    claim->spec = rlock__spec_ref(spec);
-    atomic_init(&claim->refs, 1);
-    atomic_init(&claim->count, 1);
-    return claim;
+    assert_non_null(view);
+    view->spec = rlock__spec_ref(spec);
+    atomic_init(&view->refs, 1);
+    atomic_init(&view->count, 1);
+    return view;
 }
 
-static const struct rlock__claim *find(struct rlock__held *held, const struct rlock__spec *spec)
+static const struct rlock__view *find(struct rlock__held *held, const struct rlock__spec *spec)
 {
     return rlock__held_find(held, spec, spec->hash);
 }
@@ -56,45 +56,45 @@ static const struct rlock__claim *find(struct rlock__held *held, const struct rl
 /* Another thread ends it. */
 static void end(struct rlock__held *held, const struct rlock__spec *spec)
 {
-    struct rlock__claim *claim = (struct rlock__claim *)(uintptr_t)find(held, spec);
+    struct rlock__view *view = (struct rlock__view *)(uintptr_t)find(held, spec);
 
-    assert_non_null(claim);
-    atomic_store(&claim->count, 0);
+    assert_non_null(view);
+    atomic_store(&view->count, 0);
 }
 
 static void empty(struct rlock__held *held)
 {
-    struct rlock__claim *claim;
+    struct rlock__view *view;
     size_t from = 0;
 
-    while ((claim = rlock__held_take(held, &from)) != NULL) {
-        (void)rlock__claim_unref(claim);
+    while ((view = rlock__held_take(held, &from)) != NULL) {
+        (void)rlock__view_unref(view);
     }
-    assert_int_equal(held->claims.n, 0);
+    assert_int_equal(held->views.n, 0);
 }
 
 TEST(what_is_held_is_found_until_it_is_over)
 {
     struct rlock__held held = {0};
-    struct rlock__claim *again;
+    struct rlock__view *again;
 
     make_specs(1000);
     for (size_t i = 0; i < 1000; i++) {
         assert_null(find(&held, specs[i]));
-        rlock__held_add(&held, claim_new(specs[i]));
+        rlock__held_add(&held, view_new(specs[i]));
     }
     for (size_t i = 0; i < 1000; i++) {
         assert_ptr_equal(find(&held, specs[i])->spec, specs[i]);
     }
-    again = claim_new(specs[7]);
+    again = view_new(specs[7]);
     rlock__held_add(&held, again);
     assert_ptr_equal(find(&held, specs[7]), again);
-    assert_int_equal(held.claims.n, 1000);
+    assert_int_equal(held.views.n, 1000);
     end(&held, specs[7]);
     assert_null(find(&held, specs[7]));
     rlock__held_forget(&held, specs[7]);
     rlock__held_forget(&held, specs[8]); /* which is not over */
-    assert_int_equal(held.claims.n, 999);
+    assert_int_equal(held.views.n, 999);
     assert_non_null(find(&held, specs[8]));
     empty(&held);
     free_specs(1000);
@@ -107,9 +107,9 @@ TEST(what_others_ended_is_swept_out)
 
     make_specs(MANY);
     for (size_t i = 0; i < MANY; i++) {
-        rlock__held_add(&held, claim_new(specs[i]));
+        rlock__held_add(&held, view_new(specs[i]));
         end(&held, specs[i]);
-        assert_true(held.claims.n <= 64);
+        assert_true(held.views.n <= 64);
     }
     empty(&held);
     free_specs(MANY);
@@ -140,11 +140,11 @@ TEST(asking_costs_the_same_whatever_is_held)
 
     make_specs(MANY);
     for (size_t i = 0; i < FEW; i++) {
-        rlock__held_add(&held, claim_new(specs[i]));
+        rlock__held_add(&held, view_new(specs[i]));
     }
     few = ask(&held, FEW);
     for (size_t i = FEW; i < MANY; i++) {
-        rlock__held_add(&held, claim_new(specs[i]));
+        rlock__held_add(&held, view_new(specs[i]));
     }
     many = ask(&held, MANY);
     print_message("%.0f ns with %d, %.0f ns with %d\n", few * 5000, FEW, many * 5000, MANY);
@@ -153,7 +153,7 @@ TEST(asking_costs_the_same_whatever_is_held)
     free_specs(MANY);
 }
 
-/* A RedLock may lose a member and take it anew. Whoever reads the old claim may stand still. */
+/* A RedLock may lose a member and take it anew. Whoever reads the old view may stand still. */
 TEST(a_member_that_is_taken_anew_is_shown)
 {
     struct rlock__group_spec *spec;
@@ -164,23 +164,23 @@ TEST(a_member_that_is_taken_anew_is_shown)
     assert_true(spec != NULL && group != NULL);
     group->spec = spec;
     group->count = 1;
-    group->claim = rlock__group_claim_new(spec);
-    assert_non_null(group->claim);
+    group->view = rlock__group_view_new(spec);
+    assert_non_null(group->view);
     for (int round = 1; round <= 3; round++) {
         for (size_t i = 0; i < 2; i++) {
-            group->members[i].claim = claim_new(spec->members[i]);
-            atomic_store(&group->members[i].claim->valid_until, 100 * round + (long long)i);
+            group->members[i].view = view_new(spec->members[i]);
+            atomic_store(&group->members[i].view->valid_until, 100 * round + (long long)i);
         }
-        rlock__group_claim_show(group);
-        assert_int_equal(rlock__group_claim_valid_until(group->claim), 100 * round);
+        rlock__group_view_show(group);
+        assert_int_equal(rlock__group_view_valid_until(group->view), 100 * round);
         for (size_t i = 0; i < 2; i++) {
-            atomic_store(&group->members[i].claim->valid_until, 0);
-            group->members[i].claim = rlock__claim_unref(group->members[i].claim);
+            atomic_store(&group->members[i].view->valid_until, 0);
+            group->members[i].view = rlock__view_unref(group->members[i].view);
         }
-        rlock__group_claim_show(group);
-        assert_int_equal(rlock__group_claim_valid_until(group->claim), 0);
+        rlock__group_view_show(group);
+        assert_int_equal(rlock__group_view_valid_until(group->view), 0);
     }
-    assert_null(rlock__group_claim_unref(group->claim));
+    assert_null(rlock__group_view_unref(group->view));
     (void)rlock__group_spec_unref(spec);
     free(group);
     free_specs(2);

@@ -18,7 +18,7 @@ static void lock(struct alone_scene *s)
     alone_carry(&alone_link(&s->core)->pipeline);
     rlock__core_reply(alone_link(&s->core), alone_link(&s->core)->pipeline.gen, &reply, NOW);
     assert_int_equal(call.code, 0);
-    (void)rlock__claim_unref(call.claim);
+    (void)rlock__view_unref(call.view);
     s->core.done = NULL; /* the call is gone */
 }
 

@@ -26,7 +26,7 @@ static void granted(struct alone_scene *s, struct rlock__call *call, int64_t now
 {
     alone_answer(&s->core, 1, (int64_t[]){1}, now);
     assert_int_equal(call->code, 0);
-    call->claim = rlock__claim_unref(call->claim);
+    call->view = rlock__view_unref(call->view);
 }
 
 /* The link breaks with all that was sent on it. fenced: the server has ended that connection. */
@@ -50,7 +50,7 @@ TEST(a_level_that_is_granted_after_its_hold_expired_revives_nothing)
     begin(&s, &inner, 1, 0, 5 * RLOCK__SECOND, NOW + RLOCK__SECOND / 2);
     alone_answer(&s.core, 1, (int64_t[]){1}, NOW + 2 * RLOCK__SECOND); /* before any timer fires */
     assert_int_equal(inner.code, RLOCK_ELOST);
-    assert_null(inner.claim);
+    assert_null(inner.view);
     assert_int_equal(rlock__core_valid_until(&s.core, s.spec, outer.owner, &(uint32_t){0}), 0);
     close_scene(&s);
 }
@@ -98,7 +98,7 @@ static bool passes(bool fenced)
     rlock__core_begin(&s.core, &unlock, NOW);
     passed = waiter.step == RLOCK__COMPLETE && waiter.code == 0;
     if (passed) {
-        waiter.claim = rlock__claim_unref(waiter.claim);
+        waiter.view = rlock__view_unref(waiter.view);
     } else {
         rlock__core_give_up(&s.core, &waiter, RLOCK_ECANCELED, NOW);
     }

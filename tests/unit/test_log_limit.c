@@ -126,7 +126,7 @@ static void ask(struct alone_scene *s, uint64_t owner, bool granted)
     assert_int_equal(call.step, RLOCK__COMPLETE);
     s->core.done = NULL;
     if (granted) {
-        (void)rlock__claim_unref(call.claim);
+        (void)rlock__view_unref(call.view);
     }
 }
 

@@ -135,7 +135,7 @@ TEST(a_hold_keeps_its_server)
     assert_int_equal(acquire.code, 0);
     pass(&s, NOW, LATER);
     assert_false(is_let_go(&s));
-    (void)rlock__claim_unref(acquire.claim);
+    (void)rlock__view_unref(acquire.view);
     close_scene(&s);
 }
 
@@ -230,7 +230,7 @@ TEST(a_server_that_was_let_go_is_connected_to_for_what_was_held_at_another)
     assert_int_equal(acquire.code, 0);
     replace(&s, NOW);
     assert_true(rlock__link_due(&second.links[0]) <= NOW);
-    (void)rlock__claim_unref(acquire.claim);
+    (void)rlock__view_unref(acquire.view);
     close_scene(&s);
 }
 

@@ -49,8 +49,8 @@ static struct rlock__hold *open_scene(struct alone_scene *s, int64_t first_us, i
     hold = rlock__hold_find(&s->core, s->spec, outer.owner);
     assert_non_null(hold);
     assert_int_equal(hold->count, 1);
-    (void)rlock__claim_unref(outer.claim);
-    (void)rlock__claim_unref(inner.claim);
+    (void)rlock__view_unref(outer.view);
+    (void)rlock__view_unref(inner.view);
     s->core.done = NULL; /* the calls are gone */
     return hold;
 }
@@ -114,8 +114,8 @@ TEST(levels_that_the_owner_does_not_have_are_given_up_without_harm)
     assert_int_equal(rlock__hold_left(hold), 1);
     assert_int_equal(hold->renewed_from, 0);
     assert_false(rlock__hold_is_renewed(hold));
-    (void)rlock__claim_unref(group[0].claim);
-    (void)rlock__claim_unref(group[1].claim);
-    (void)rlock__claim_unref(own.claim);
+    (void)rlock__view_unref(group[0].view);
+    (void)rlock__view_unref(group[1].view);
+    (void)rlock__view_unref(own.view);
     close_scene(&s);
 }

@@ -86,9 +86,9 @@ static void answer(struct scene *s, size_t i, int code)
     assert_true(it->running);
     it->texts.holder[0] = '\0';
     if (it->state == RLOCK__MEMBER_TAKING && code == 0) {
-        it->call.claim = calloc(1, sizeof(*it->call.claim));
-        it->call.claim->spec = rlock__spec_ref(it->spec);
-        atomic_init(&it->call.claim->refs, 1);
+        it->call.view = calloc(1, sizeof(*it->call.view));
+        it->call.view->spec = rlock__spec_ref(it->spec);
+        atomic_init(&it->call.view->refs, 1);
     } else if (code == RLOCK_EBUSY) {
         (void)snprintf(it->texts.holder, sizeof(it->texts.holder), "%s", REDISSON);
     }

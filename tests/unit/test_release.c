@@ -42,7 +42,7 @@ static void open_scene(struct alone_scene *s)
     assert_int_equal(release.step, RLOCK__COMPLETE);
     assert_int_not_equal(release.code, 0);
     rlock__core_forced(&s->core, acquire.number, NOW);
-    (void)rlock__claim_unref(acquire.claim);
+    (void)rlock__view_unref(acquire.view);
     s->core.done = NULL; /* the calls are gone */
 }
 
@@ -156,7 +156,7 @@ TEST(an_unlock_whose_slot_is_being_moved_until_its_deadline_is_in_doubt)
         rlock__core_tick(&s.core, rlock__core_next(&s.core));
     }
     assert_null(s.core.rows.holds);
-    (void)rlock__claim_unref(acquire.claim);
+    (void)rlock__view_unref(acquire.view);
     close_scene(&s);
 }
 
@@ -189,7 +189,7 @@ TEST(an_unlock_in_doubt_counts_a_level_that_was_given_up_and_not_answered)
     assert_int_equal(release.code, RLOCK_EINDOUBT);
     assert_true(s.core.rows.holds->grant->free_by >= now + lease_us);
     rlock__core_abandon(&s.core);
-    (void)rlock__claim_unref(acquire.claim);
+    (void)rlock__view_unref(acquire.view);
     s.core.done = NULL;
     rlock__core_fini(&s.core);
     (void)rlock__spec_unref(s.spec);
@@ -222,7 +222,7 @@ TEST(an_unlock_that_got_no_turn_may_be_repeated)
     rlock__core_tick(&s.core, NOW + 2 * RLOCK__SECOND);
     assert_int_equal(unlocks[0].code, RLOCK_EINDOUBT);
     assert_int_equal(unlocks[1].code, RLOCK_EINDOUBT);
-    assert_int_equal(atomic_load(&takes[0].claim->valid_until), 0);
+    assert_int_equal(atomic_load(&takes[0].view->valid_until), 0);
     unlocks[2] = alone_call(&s, RLOCK__RELEASE);
     rlock__core_begin(&s.core, &unlocks[2], NOW + 2 * RLOCK__SECOND);
     (void)rlock__core_link_up(alone_link(&s.core), 1, true, NOW + 2 * RLOCK__SECOND);
@@ -234,7 +234,7 @@ TEST(an_unlock_that_got_no_turn_may_be_repeated)
     }
     assert_int_equal(unlocks[2].code, 0);
     assert_null(s.core.rows.holds);
-    (void)rlock__claim_unref(takes[0].claim);
-    (void)rlock__claim_unref(takes[1].claim);
+    (void)rlock__view_unref(takes[0].view);
+    (void)rlock__view_unref(takes[1].view);
     close_scene(&s);
 }

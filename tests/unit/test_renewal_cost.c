@@ -87,7 +87,7 @@ static void take_all(struct costs *costs)
         rlock__core_begin(&costs->core, &call, costs->now);
         serve(costs);
         assert_int_equal(call.code, 0);
-        (void)rlock__claim_unref(call.claim);
+        (void)rlock__view_unref(call.view);
         costs->core.done = NULL;
     }
 }

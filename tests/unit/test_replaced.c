@@ -3,7 +3,7 @@
  * It may not have what that one granted last, nor what it was given back. */
 #include <utlist.h>
 
-#include "lock/hold/released.h"
+#include "lock/hold/recent.h"
 #include "support/alone.h"
 #include "support/test.h"
 
@@ -76,7 +76,7 @@ static void lock(struct scene *s, int64_t lease_us)
     rlock__core_begin(&s->alone.core, &call, NOW);
     answer(s, 1, (const int64_t[]){1}, NOW);
     assert_int_equal(call.code, 0);
-    (void)rlock__claim_unref(call.claim);
+    (void)rlock__view_unref(call.view);
     s->alone.core.done = NULL; /* the call is gone */
 }
 
@@ -138,7 +138,7 @@ TEST(what_was_released_long_before_the_last_answer_is_not_released_again)
 
     lock(s, 0);
     unlock(s);
-    pipeline_of(s)->heard_at = NOW + RLOCK__RELEASED_US + 1;
+    pipeline_of(s)->heard_at = NOW + RLOCK__RECENT_US + 1;
     reconnect(s, "b", NOW + 5 * RLOCK__SECOND);
     assert_null(asked(s));
     scene_close(s);
@@ -150,7 +150,7 @@ TEST(what_a_replaced_server_may_have_is_released_again_for_a_lease)
     struct scene *s = scene_open();
     const struct rlock__link *link = alone_link(&s->alone.core);
 
-    rlock__released(link, s->alone.spec, 7, true, NOW);
+    rlock__recent_add(link, s->alone.spec, 7, true, NOW);
     pipeline_of(s)->heard_at = NOW + 20 * RLOCK__SECOND;
     reconnect(s, "b", NOW + 20 * RLOCK__SECOND);
     assert_string_equal(asked(s), "plain/release");
@@ -163,13 +163,13 @@ TEST(no_more_than_the_latest_thousand_are_released_again)
     const struct rlock__link *link = alone_link(&s->alone.core);
     const struct rlock__ticket *ticket = NULL;
 
-    for (uint64_t number = 0; number < RLOCK__RELEASED_MAX + 100; number++) {
-        rlock__released(link, s->alone.spec, number, false, NOW);
+    for (uint64_t number = 0; number < RLOCK__RECENT_MAX + 100; number++) {
+        rlock__recent_add(link, s->alone.spec, number, false, NOW);
     }
     reconnect(s, "b", NOW);
     ticket = s->alone.core.recovery.tickets;
     assert_non_null(ticket);
-    assert_int_equal(atomic_load(&s->alone.spec->refs) >= RLOCK__RELEASED_MAX, 1);
+    assert_int_equal(atomic_load(&s->alone.spec->refs) >= RLOCK__RECENT_MAX, 1);
     assert_int_equal(alone_link(&s->alone.core)->releasing, RLOCK__RELEASES);
     scene_close(s);
 }

@@ -223,7 +223,7 @@ static void lock(struct scene *s)
     says(acks_of(&s->server), (struct rlock__value){.type = RLOCK__REPLY_INT, .num = 1});
     assert_int_equal(s->call.code, 0);
     assert_int_equal(s->call.step, RLOCK__COMPLETE);
-    (void)rlock__claim_unref(s->call.claim);
+    (void)rlock__view_unref(s->call.view);
     s->core.done = NULL;
 }
 
@@ -241,7 +241,7 @@ TEST(the_release_of_a_level_extends_no_validity)
     lock(s);
     s->call = first;
     lock(s); /* a level more */
-    until = atomic_load(&s->core.rows.holds->claim->valid_until);
+    until = atomic_load(&s->core.rows.holds->view->valid_until);
     leave.kind = RLOCK__RELEASE;
     rlock__core_begin(&s->core, &leave, later);
     alone_carry(&link->pipeline);
@@ -249,7 +249,7 @@ TEST(the_release_of_a_level_extends_no_validity)
                       &(struct rlock__reply){.v = done, .n = 2, .is_array = true}, later);
     assert_int_equal(leave.step, RLOCK__COMPLETE);
     assert_int_equal(leave.code, 0);
-    assert_int_equal(atomic_load(&s->core.rows.holds->claim->valid_until), until);
+    assert_int_equal(atomic_load(&s->core.rows.holds->view->valid_until), until);
     scene_close(s);
 }
 
@@ -370,7 +370,7 @@ TEST(a_replica_that_is_left_out_during_a_wait_does_not_help_that_wait)
     round_of(s, link, nothing);
     assert_int_equal(s->call.step, RLOCK__COMPLETE);
     assert_int_equal(s->call.code, 0);
-    (void)rlock__claim_unref(s->call.claim);
+    (void)rlock__view_unref(s->call.view);
     s->core.done = NULL;
     scene_close(s);
 }

@@ -46,8 +46,8 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
 
     assert(hold == NULL || hold->turn == call);
     assert(call->acquire.look == NULL && !rlock__ack_is_open(&call->acquire.ack));
-    /* a call has a claim if it was granted the lock */
-    assert((code == 0) == (call->claim != NULL));
+    /* a call has a view if it was granted the lock */
+    assert((code == 0) == (call->view != NULL));
     assert(code != 0 || call->acquire.valid_until > now);
     if (rlock__explains(call)) {
         rlock__explain_end(call, code, now);
@@ -180,7 +180,7 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
     uint32_t outer = call->acquire.target - 1;
 
     assert(code != 0);
-    assert(call->claim == NULL);
+    assert(call->view == NULL);
     assert(call->hold->turn == call);
     assert(call->number != 0 && call->acquire.target > 0); /* something was asked for */
     assert(call->acquire.look == NULL);

@@ -54,7 +54,7 @@ void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0
     assert(call->hold != NULL && call->hold->turn == call);
     assert(call->step == RLOCK__ASKING);
     assert(!rlock__ack_is_open(&call->acquire.ack));
-    assert(call->claim == NULL); /* it is granted once */
+    assert(call->view == NULL); /* it is granted once */
     if (!RLOCK__ENSURE(call->core, t0 <= now && call->number != 0)) {
         rlock__acquire_describe(call, RLOCK_EINDOUBT, now);
         rlock__acquire_undo(call, RLOCK_EINDOUBT, now);
@@ -94,7 +94,7 @@ void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0
     call->acquire.valid_until = call->hold->grant->valid_until;
     call->acquire.lease_granted_us = lease;
     call->count = call->acquire.target;
-    call->claim = rlock__claim_ref(call->hold->claim);
+    call->view = rlock__view_ref(call->hold->view);
     assert(call->hold->state == RLOCK__HOLD_HELD);
     assert(call->hold->grant->number == call->number); /* the number that was asked for */
     assert(call->hold->count == call->acquire.target);

@@ -23,7 +23,7 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
 
     assert(call->step == RLOCK__NEW);
     assert(call->hold == NULL);
-    assert(call->claim == NULL);
+    assert(call->view == NULL);
     assert(call->acquire.attempts == 0);
     assert(call->acquire.ticket == NULL);
     if (call->cancelled) {

@@ -21,7 +21,7 @@ static bool may_pass(const struct rlock__spec *spec)
 static bool is_plain(const struct rlock__hold *hold)
 {
     return hold->state == RLOCK__HOLD_HELD && hold->members == 0 && hold->renewals == 0 &&
-           hold->kept == 0 && hold->renewed_from == 1;
+           hold->provisional == 0 && hold->renewed_from == 1;
 }
 
 /* The hold of this client on the lock; NULL: it has none that may be passed. */
@@ -128,20 +128,20 @@ static void take(struct rlock__call *call, int64_t now)
 
     assert(grant->is_numbered); /* the server has it, under that number */
     assert(hold->state == RLOCK__HOLD_NONE && hold->count == 0);
-    assert(call->claim == NULL);
+    assert(call->view == NULL);
     assert(call->request == NULL); /* it might take the lock a second time */
     rlock__hold_state(hold, RLOCK__HOLD_HELD);
     hold->renewed_from = 1;
     rlock__hold_set_count(hold, 1);
     grant->passes++;
     grant->held_until = most != 0 ? rlock__later(now, most) : RLOCK__NEVER;
-    atomic_store(&hold->claim->valid_until, grant->valid_until);
+    atomic_store(&hold->view->valid_until, grant->valid_until);
     rlock__grant_plan(grant);
     call->number = grant->number;
     call->acquire.valid_until = grant->valid_until;
     call->acquire.lease_granted_us = grant->lease_us;
     call->count = 1;
-    call->claim = rlock__claim_ref(hold->claim);
+    call->view = rlock__view_ref(hold->view);
     assert(call->acquire.valid_until > now);
     assert(grant->passes <= MOST_PASSES);
 }
@@ -153,7 +153,7 @@ struct rlock__call *rlock__pass(struct rlock__hold *hold, int64_t now)
     assert(hold->turn != NULL && hold->turn->kind == RLOCK__RELEASE);
     assert(hold->grant == NULL || hold->grant->release == NULL);
     if (call == NULL || !may_take(call, hold->spec, now) || is_awaited_by_group(hold->spec) ||
-        !rlock__hold_claim(call->hold, call->spec)) {
+        !rlock__hold_view(call->hold, call->spec)) {
         return NULL;
     }
     assert(call->hold->turn == call && call->step != RLOCK__LINED_UP);

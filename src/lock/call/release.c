@@ -259,7 +259,7 @@ static void begin_last(struct rlock__hold *hold, int64_t now)
     assert(hold->state != RLOCK__HOLD_NONE);
     assert(hold->busy && is_last(hold));
     grant->releasing = true;
-    atomic_store(&hold->claim->valid_until, 0);
+    atomic_store(&hold->view->valid_until, 0);
     rlock__grant_mind_renewal(grant, now);
     rlock__grant_plan(grant);
     rlock__queue_releasing(hold->spec->core, hold->spec, now);

@@ -121,10 +121,10 @@ static void check_levels(const struct rlock__hold *hold)
 }
 
 /* What its owner's thread reads without the mutex. */
-static void check_claim(const struct rlock__hold *hold)
+static void check_view(const struct rlock__hold *hold)
 {
-    int64_t until = atomic_load(&hold->claim->valid_until);
-    uint32_t left = rlock__hold_left(hold), count = atomic_load(&hold->claim->count);
+    int64_t until = atomic_load(&hold->view->valid_until);
+    uint32_t left = rlock__hold_left(hold), count = atomic_load(&hold->view->count);
     bool repeats = hold->turn != NULL || hold->lined > 0; /* an unlock that had no answer, maybe */
 
     assert(repeats ? count <= left : count == left);
@@ -161,14 +161,14 @@ static void check_hold(const struct rlock__hold *hold)
 
     assert(rlock__hold_find(hold->spec->core, hold->spec, owner) == hold);
     assert(RLOCK__IMPLIES(none, hold->busy)); /* else nobody needs the row */
-    assert(RLOCK__IMPLIES(!none, hold->claim != NULL && hold->grant != NULL));
+    assert(RLOCK__IMPLIES(!none, hold->view != NULL && hold->grant != NULL));
     check_line(hold);
     check_levels(hold);
     if (hold->grant != NULL) {
         check_grant(hold);
     }
-    if (hold->claim != NULL) {
-        check_claim(hold);
+    if (hold->view != NULL) {
+        check_view(hold);
     }
 }
 

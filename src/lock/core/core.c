@@ -11,8 +11,8 @@
 #include "lock/core/finish.h"
 #include "lock/hold/hold.h"
 #include "lock/hold/queue.h"
+#include "lock/hold/recent.h"
 #include "lock/hold/recovery.h"
-#include "lock/hold/released.h"
 #include "lock/hold/renew.h"
 #include "lock/server/channel.h"
 #include "lock/server/listener.h"
@@ -62,7 +62,7 @@ void rlock__core_fini(struct rlock__core *core)
     struct rlock__loss *loss, *loss_after;
     struct rlock__note *note, *note_after;
 
-    rlock__released_fini(core);
+    rlock__recent_fini(core);
     rlock__recovery_fini(core);
     rlock__holds_fini(core);
     rlock__queues_fini(core);
@@ -96,7 +96,7 @@ static void touch_all(struct rlock__core *core)
 /* Another server may have a key now: it is asked for what the one before it may have lost. */
 static void look_again(struct rlock__core *core, int64_t now)
 {
-    rlock__released_again(core, now);
+    rlock__recent_repeat(core, now);
     core->rows.sweep = core->rows.holds;
     rlock__work(core, now);
 }

@@ -125,7 +125,7 @@ void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t leas
     grant->valid_until = rlock__max(grant->valid_until, until);
     grant->leased_at = rlock__max(grant->leased_at, t0);
     rlock__grant_may_last(grant, rlock__free_by(now, lease_us));
-    atomic_store(&grant->hold->claim->valid_until,
+    atomic_store(&grant->hold->view->valid_until,
                  rlock__hold_left(grant->hold) != 0 ? grant->valid_until : 0);
     assert(grant->valid_until <= grant->free_by); /* the server's lease is longer */
     assert(grant->leased_at <= now);

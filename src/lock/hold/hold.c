@@ -13,8 +13,8 @@
 #include "lock/common.h"
 #include "lock/hold/hold.h"
 #include "lock/hold/queue.h"
+#include "lock/hold/recent.h"
 #include "lock/hold/recovery.h"
-#include "lock/hold/released.h"
 #include "lock/server/route.h"
 
 void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state)
@@ -69,16 +69,16 @@ void rlock__hold_granted(struct rlock__hold *hold, struct rlock__call *call, int
 
 void rlock__hold_over(struct rlock__hold *hold)
 {
-    assert(hold->claim != NULL);
+    assert(hold->view != NULL);
     rlock__hold_state(hold, RLOCK__HOLD_NONE);
     hold->leaves = hold->owed = (struct rlock__levels){0};
     rlock__hold_set_count(hold, 0);
-    hold->members = hold->renewed_from = hold->renewals = hold->kept = 0;
-    atomic_store(&hold->claim->valid_until, 0);
+    hold->members = hold->renewed_from = hold->renewals = hold->provisional = 0;
+    atomic_store(&hold->view->valid_until, 0);
     if (hold->grant != NULL) {
         rlock__grant_clear(hold->grant);
     }
-    assert(atomic_load(&hold->claim->count) == 0);
+    assert(atomic_load(&hold->view->count) == 0);
     assert(hold->grant == NULL || hold->grant->hold == hold); /* the row keeps it, as new */
 }
 
@@ -93,7 +93,7 @@ void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *ans
         rlock__recover_ended(hold, now);
     }
     if (answer != NULL) {
-        rlock__released(grant->link, hold->spec, grant->number, replaced, now);
+        rlock__recent_add(grant->link, hold->spec, grant->number, replaced, now);
     }
     rlock__hold_over(hold);
     if (answer == NULL || !answer->shared) {
@@ -144,14 +144,14 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
         return;
     }
     assert(grant != NULL);
-    assert(grant->is_numbered && hold->claim != NULL);
+    assert(grant->is_numbered && hold->view != NULL);
     may_run = rlock__ticket_may_run(grant->ticket);
     rlock__hold_state(hold, RLOCK__HOLD_LOST);
     rlock__grant_unnumber(grant);
     hold->reason = reason;
     rlock__hold_drop_owed(hold);
     grant->valid_until = 0;
-    atomic_store(&hold->claim->valid_until, 0);
+    atomic_store(&hold->view->valid_until, 0);
     report(hold, reason);
     if (reason != RLOCK_LOST_THREAD_EXITED && (may_be_there(reason) || may_run)) {
         /* The server has it still, or again when a late copy runs: give it back. That of a thread
@@ -218,14 +218,14 @@ size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now)
     return n;
 }
 
-void rlock__core_seal(struct rlock__core *core, const struct rlock__spec *spec,
-                      struct rlock__owner owner)
+void rlock__core_finalize(struct rlock__core *core, const struct rlock__spec *spec,
+                          struct rlock__owner owner)
 {
     struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
 
-    if (hold != NULL && hold->kept > 0) {
+    if (hold != NULL && hold->provisional > 0) {
         assert(hold->state != RLOCK__HOLD_NONE); /* that has no level to keep */
-        hold->kept--;
+        hold->provisional--;
         rlock__grant_plan(hold->grant);
     }
 }
@@ -261,5 +261,5 @@ int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__sp
     struct rlock__hold *hold = core->closed ? NULL : rlock__hold_find(core, spec, owner);
 
     *ret_count = hold != NULL ? rlock__hold_left(hold) : 0;
-    return hold != NULL && hold->claim != NULL ? atomic_load(&hold->claim->valid_until) : 0;
+    return hold != NULL && hold->view != NULL ? atomic_load(&hold->view->valid_until) : 0;
 }

@@ -22,8 +22,8 @@ struct rlock__hold *rlock__hold_by_lock(struct rlock__core *core, const struct r
 /* Finds the row, or makes one; NULL without memory. */
 struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
                                     struct rlock__owner owner);
-/* Sees to it that the row has a claim, of this kind. False without memory. */
-bool rlock__hold_claim(struct rlock__hold *hold, struct rlock__spec *spec);
+/* Sees to it that the row has a view, of this kind. False without memory. */
+bool rlock__hold_view(struct rlock__hold *hold, struct rlock__spec *spec);
 /* Allocates all that an attempt of the call needs when it is granted or given up, and what tells of
  * a loss: once it is sent, nothing of that can fail for want of memory. False without any. */
 bool rlock__hold_prepare(struct rlock__call *call);

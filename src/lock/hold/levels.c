@@ -14,7 +14,7 @@ void rlock__levels_add(struct rlock__levels *levels, const struct rlock__levels 
     levels->n += more->n;
     levels->members += more->members;
     levels->renewals += more->renewals;
-    levels->kept += more->kept;
+    levels->provisional += more->provisional;
     assert(levels->members <= levels->n);
 }
 
@@ -30,9 +30,11 @@ static struct rlock__levels given_up(const struct rlock__hold *hold)
 struct rlock__levels rlock__levels_of(const struct rlock__call *call)
 {
     assert(call->kind == RLOCK__RELEASE);
-    assert(call->member || (!call->renewed && !call->kept));
-    return (struct rlock__levels){
-        .n = 1, .members = call->member, .renewals = call->renewed, .kept = call->kept};
+    assert(call->member || (!call->renewed && !call->provisional));
+    return (struct rlock__levels){.n = 1,
+                                  .members = call->member,
+                                  .renewals = call->renewed,
+                                  .provisional = call->provisional};
 }
 
 /* Whether it is renewed for the levels that unlocks leave. */
@@ -44,7 +46,7 @@ static bool is_renewed_for_the_rest(const struct rlock__hold *hold)
 
     assert(gone.n <= hold->count);
     return !ends && ((hold->renewed_from != 0 && hold->renewed_from <= own) ||
-                     hold->renewals > gone.renewals || hold->kept > gone.kept);
+                     hold->renewals > gone.renewals || hold->provisional > gone.provisional);
 }
 
 bool rlock__hold_is_renewed(const struct rlock__hold *hold)
@@ -54,7 +56,7 @@ bool rlock__hold_is_renewed(const struct rlock__hold *hold)
     if ((hold->leaves.n | hold->owed.n | hold->lined) != 0) {
         return is_renewed_for_the_rest(hold);
     }
-    return hold->renewals > 0 || hold->kept > 0 ||
+    return hold->renewals > 0 || hold->provisional > 0 ||
            (hold->renewed_from != 0 && hold->renewed_from <= hold->count - hold->members);
 }
 
@@ -84,10 +86,11 @@ void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *c
 
     assert(call->acquire.target == hold->count + 1);
     assert(hold->state == RLOCK__HOLD_HELD);
-    assert(call->member || (!call->renewed && !call->kept));
-    if (call->kept) {
-        hold->kept_us = hold->kept > 0 ? rlock__max(hold->kept_us, lease_us) : lease_us;
-        hold->kept++;
+    assert(call->member || (!call->renewed && !call->provisional));
+    if (call->provisional) {
+        hold->provisional_us =
+            hold->provisional > 0 ? rlock__max(hold->provisional_us, lease_us) : lease_us;
+        hold->provisional++;
     }
     hold->members += call->member;
     hold->renewals += call->renewed;
@@ -96,7 +99,7 @@ void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *c
     }
     rlock__hold_set_count(hold, call->acquire.target);
     assert(hold->members <= hold->count);
-    assert(!call->kept || rlock__hold_is_renewed(hold) || hold->lined > 0);
+    assert(!call->provisional || rlock__hold_is_renewed(hold) || hold->lined > 0);
     if (!renewed && rlock__hold_is_renewed(hold)) {
         rlock__grant_due(hold->grant, t0, lease_us);
     }
@@ -116,7 +119,7 @@ static void drop(struct rlock__hold *hold, struct rlock__levels *levels)
     hold->members = less(hold->members, levels->members);
     hold->members = hold->members < count ? hold->members : count;
     hold->renewals = less(hold->renewals, levels->renewals);
-    hold->kept = less(hold->kept, levels->kept);
+    hold->provisional = less(hold->provisional, levels->provisional);
     if (hold->renewed_from > count - hold->members) {
         hold->renewed_from = 0;
     }
@@ -150,9 +153,9 @@ void rlock__hold_show(struct rlock__hold *hold)
     uint32_t left = rlock__hold_left(hold);
 
     assert(left == 0 || hold->state != RLOCK__HOLD_NONE);
-    atomic_store_explicit(&hold->claim->count, left, memory_order_relaxed);
+    atomic_store_explicit(&hold->view->count, left, memory_order_relaxed);
     if (left == 0) {
-        atomic_store(&hold->claim->valid_until, 0);
+        atomic_store(&hold->view->valid_until, 0);
     }
 }
 

@@ -18,8 +18,8 @@
 
 #include "lock/common.h"
 #include "lock/hold/hold.h"
+#include "lock/hold/recent.h"
 #include "lock/hold/recovery.h"
-#include "lock/hold/released.h"
 #include "lock/server/classify.h"
 #include "lock/server/hop.h"
 #include "lock/server/route.h"
@@ -174,8 +174,8 @@ static void on_released(struct rlock__ticket *ticket, int64_t now)
         return;
     }
     if (ticket->count == 0) {
-        rlock__released(ticket->link, ticket->spec, ticket->number, ticket->in_flight.replaced,
-                        now);
+        rlock__recent_add(ticket->link, ticket->spec, ticket->number, ticket->in_flight.replaced,
+                          now);
     }
     end(ticket);
     if (call != NULL) {

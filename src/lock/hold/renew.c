@@ -53,7 +53,7 @@ static int64_t whole_lease(const struct rlock__hold *hold)
 {
     bool renewed = hold->renewed_from != 0 || hold->renewals > 0;
 
-    return renewed ? hold->spec->core->opts.renewed_lease_us : hold->kept_us;
+    return renewed ? hold->spec->core->opts.renewed_lease_us : hold->provisional_us;
 }
 
 /* What a renewal now asks for: never past max_hold. */

@@ -208,39 +208,39 @@ void rlock__hold_free(struct rlock__hold *hold)
     }
     rlock__table_remove(table_of(core, hold->by_key.hash), &hold->by_key);
     DL_DELETE(core->rows.holds, hold);
-    if (hold->claim != NULL) {
-        atomic_store(&hold->claim->valid_until, 0);
-        atomic_store(&hold->claim->count, 0); /* its thread may forget it */
-        hold->claim = rlock__claim_unref(hold->claim);
+    if (hold->view != NULL) {
+        atomic_store(&hold->view->valid_until, 0);
+        atomic_store(&hold->view->count, 0); /* its thread may forget it */
+        hold->view = rlock__view_unref(hold->view);
     }
     (void)rlock__spec_unref(hold->spec);
     put_away(core, hold);
 }
 
-static struct rlock__claim *claim_new(struct rlock__spec *spec)
+static struct rlock__view *view_new(struct rlock__spec *spec)
 {
-    struct rlock__claim *claim = calloc(1, sizeof(*claim));
+    struct rlock__view *view = calloc(1, sizeof(*view));
 
-    if (claim != NULL) {
-        claim->spec = rlock__spec_ref(spec);
-        atomic_init(&claim->refs, 1);
+    if (view != NULL) {
+        view->spec = rlock__spec_ref(spec);
+        atomic_init(&view->refs, 1);
     }
-    return claim;
+    return view;
 }
 
-bool rlock__hold_claim(struct rlock__hold *hold, struct rlock__spec *spec)
+bool rlock__hold_view(struct rlock__hold *hold, struct rlock__spec *spec)
 {
     assert(hold->spec->core == spec->core);
     assert(hold->spec->ops->side == spec->ops->side); /* the row is found by it */
     assert(rlock__bytes_equal(hold->spec->key, spec->key));
     if (hold->spec->ops != spec->ops) { /* the row outlived that for the calls on it */
         assert(hold->state == RLOCK__HOLD_NONE);
-        hold->claim = rlock__claim_unref(hold->claim);
+        hold->view = rlock__view_unref(hold->view);
         (void)rlock__spec_unref(hold->spec);
         hold->spec = rlock__spec_ref(spec);
     }
-    hold->claim = hold->claim != NULL ? hold->claim : claim_new(spec);
-    return hold->claim != NULL;
+    hold->view = hold->view != NULL ? hold->view : view_new(spec);
+    return hold->view != NULL;
 }
 
 /* NULL without memory. */
@@ -274,7 +274,7 @@ bool rlock__hold_prepare(struct rlock__call *call)
     if (call->acquire.ticket == NULL) {
         call->acquire.ticket = rlock__ticket_new(call->core, RLOCK__TICKET_CALL, call->number);
     }
-    if (call->acquire.ticket == NULL || !rlock__hold_claim(hold, call->spec)) {
+    if (call->acquire.ticket == NULL || !rlock__hold_view(hold, call->spec)) {
         return false;
     }
     hold->grant = hold->grant != NULL ? hold->grant : grant_new(hold);
