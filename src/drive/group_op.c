@@ -82,7 +82,7 @@ static void on_member(struct rlock__member *member, struct rlock__call *call)
     if (call != NULL) {
         rlock__group_done(call, rlock__now_us());
     } else {
-        rlock__group_heard(member, rlock__now_us());
+        rlock__group_on_message(member, rlock__now_us());
     }
     if (group->waiter != NULL) {
         notify_if_due(group->waiter);

@@ -59,9 +59,9 @@ RLOCK__REQUIRES(core) static void signal_done(struct rlock_client *client)
         while (core->done != NULL) {
             complete(client, core->done);
         }
-        listener = rlock__core_take_heard(core);
+        listener = rlock__core_take_notified(core);
         if (listener != NULL) {
-            listener->hear(listener);
+            listener->notify(listener);
         }
     } while (listener != NULL);
 }

@@ -13,8 +13,8 @@
  *   sub.out                of each server: bytes to send on its subscriber connection
  *   rlock__core_changed()  the servers that have something new of these
  *   done                   calls that are complete: their threads wait
- *   rlock__core_take_heard()
- *                          listeners that have heard something
+ *   rlock__core_take_notified()
+ *                          listeners to be notified
  *   lost                   holds that were lost: to be reported
  *   notes                  lines for the log
  *   rlock__core_next()     when rlock__core_tick() is due
@@ -108,7 +108,7 @@ struct rlock__grant {
     int64_t held_until; /* renewal stops here (max_hold); RLOCK__NEVER none */
     int64_t free_by;    /* the server's lease has ended by then */
 
-    /* in core.crowd: due, or end of validity; or in link.due, until the end of its validity: its
+    /* in core.bulk: due, or end of validity; or in link.due, until the end of its validity: its
      * renewal waits to be sent */
     struct rlock__timer timer;
     int64_t due;                       /* its next renewal, or its last release once more */
@@ -195,7 +195,7 @@ struct rlock__core {
 
     /* actions */
     struct rlock__call *done;
-    struct rlock__listener *heard;
+    struct rlock__listener *notified;
     struct rlock__loss *lost;
     struct rlock__note *notes;
 
@@ -208,7 +208,7 @@ struct rlock__core {
     struct rlock__timers timers; /* of calls, and the core's own: all that are due fire */
     /* The bulk timers, of grants and of the recovery. An event fires a slice of the due ones, here
      * and in link.due. */
-    struct rlock__timers crowd;
+    struct rlock__timers bulk;
     /* of links: the next renewal, or the end of a validity whose renewal waits to be sent */
     struct rlock__timers renewals;
     int64_t resume_at;              /* a slice was used up: the next one is not before then */
@@ -319,14 +319,14 @@ int64_t rlock__core_next(const struct rlock__core *core) RLOCK__REQUIRES(core);
 /* A call begins; its result comes with its completion, maybe at once. */
 void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
     RLOCK__REQUIRES(core);
-/* Starts to listen; ends it: lock/server/listener.h. Both are reported to listener.hear(). */
+/* Starts to listen; ends it: lock/server/listener.h. Both are reported to listener.notify(). */
 void rlock__core_listen(struct rlock__core *core, struct rlock__listener *listener, int64_t now)
     RLOCK__REQUIRES(core);
 void rlock__core_ignore(struct rlock__core *core, struct rlock__listener *listener, int64_t now)
     RLOCK__REQUIRES(core);
-/* Returns a listener whose hear() the driver has to call, or NULL. The driver calls it after each
+/* Returns a listener whose notify() the driver has to call, or NULL. The driver calls it after each
  * event until it returns NULL. */
-struct rlock__listener *rlock__core_take_heard(struct rlock__core *core) RLOCK__REQUIRES(core);
+struct rlock__listener *rlock__core_take_notified(struct rlock__core *core) RLOCK__REQUIRES(core);
 /* Cancels the calls that wait with this signal. */
 void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t now)
     RLOCK__REQUIRES(core);

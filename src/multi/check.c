@@ -16,7 +16,7 @@ static bool runs(const struct rlock__member *member)
 /* Whether somebody else holds this member, and the member's channel will announce the release. */
 static bool may_speak(const struct rlock__member *member)
 {
-    return member->group->spec->ops->heard != NULL && member->tried && !member->running &&
+    return member->group->spec->ops->on_message != NULL && member->tried && !member->running &&
            member->code == RLOCK_EBUSY && member->spec->ops->pause == NULL &&
            (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0;
 }

@@ -36,7 +36,7 @@ static struct rlock__loss *loss_new(const struct rlock__group *group)
 
 struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
                                       void (*finish)(struct rlock__call *call),
-                                      void (*hear)(struct rlock__listener *listener),
+                                      void (*notify)(struct rlock__listener *listener),
                                       struct rlock__groups *all)
 {
     struct rlock__group *group = calloc(1, sizeof(*group) + spec->n * sizeof(struct rlock__member));
@@ -47,7 +47,7 @@ struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlo
     group->spec = rlock__group_spec_ref(spec);
     group->owner = owner;
     group->finish = finish;
-    group->hear = hear;
+    group->notify = notify;
     group->all = all;
     group->timer_at = RLOCK__NEVER;
     for (size_t i = 0; i < spec->n; i++) {
@@ -227,13 +227,13 @@ void rlock__group_leave(struct rlock__group *group, int64_t now)
     check_left(group, false, now);
 }
 
-void rlock__group_heard(struct rlock__member *member, int64_t now)
+void rlock__group_on_message(struct rlock__member *member, int64_t now)
 {
     member->spoke = true;
     if (member->listener.is_over) {
         member->listening = false;
     } else if (member->group->phase == RLOCK__GROUP_PAUSING) {
-        member->group->spec->ops->heard(member->group, now);
+        member->group->spec->ops->on_message(member->group, now);
     }
 }
 

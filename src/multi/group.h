@@ -40,7 +40,7 @@ struct rlock__group_ops {
     void (*moved)(struct rlock__group *group, struct rlock__member *member, int64_t now);
     /* A message came on a member's channel, or that is heard from now on. NULL: the kind hears no
      * channel while it pauses. */
-    void (*heard)(struct rlock__group *group, int64_t now);
+    void (*on_message)(struct rlock__group *group, int64_t now);
     /* Until when to wait for members' calls that run. NULL: until the effort's deadline. */
     int64_t (*patience)(const struct rlock__group *group);
     /* Returns the code of an effort that did not take it, and sets the text. late: the deadline has
@@ -149,10 +149,10 @@ struct rlock__group {
     struct rlock__effort effort;
     int64_t deadline; /* of its wait for holders; with wait 0 of the whole effort */
     int64_t timer_at;
-    int64_t round_at;                               /* when the round began */
-    int64_t answered_at;                            /* when a member last granted it, or was busy */
-    void (*finish)(struct rlock__call *call);       /* the driver's */
-    void (*hear)(struct rlock__listener *listener); /* the driver's */
+    int64_t round_at;                         /* when the round began */
+    int64_t answered_at;                      /* when a member last granted it, or was busy */
+    void (*finish)(struct rlock__call *call); /* the driver's */
+    void (*notify)(struct rlock__listener *listener); /* the driver's */
     struct rlock__groups *all; /* the driver's: all groups of the client, among them this one */
     unsigned rounds;
     struct rlock__member *first; /* RedLock: it is waited for, and then the others are asked; NULL:
@@ -203,7 +203,7 @@ bool rlock__group_spec_equal(const struct rlock__group_spec *a, const struct rlo
  * member's listener. NULL without memory. */
 struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
                                       void (*finish)(struct rlock__call *call),
-                                      void (*hear)(struct rlock__listener *listener),
+                                      void (*notify)(struct rlock__listener *listener),
                                       struct rlock__groups *all);
 /* Frees a group for which rlock__group_is_over(). */
 void rlock__group_free(struct rlock__group *group);
@@ -211,7 +211,7 @@ void rlock__group_free(struct rlock__group *group);
 bool rlock__group_is_over(const struct rlock__group *group);
 
 /* Events. rlock__group_done: a member's call is complete, and member->running is still set.
- * rlock__group_heard: a member's listener has heard something, or is over. */
+ * rlock__group_on_message: a member's listener has heard something, or is over. */
 void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now)
     RLOCK__REQUIRES(groups);
 void rlock__group_leave(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(groups);
@@ -220,7 +220,7 @@ void rlock__group_leave(struct rlock__group *group, int64_t now) RLOCK__REQUIRES
 int rlock__group_owe(struct rlock__group *group, int64_t now,
                      char ret_detail[static RLOCK__DETAIL_SIZE], struct rlock__group_step *ret_step)
     RLOCK__REQUIRES(groups);
-void rlock__group_heard(struct rlock__member *member, int64_t now) RLOCK__REQUIRES(groups);
+void rlock__group_on_message(struct rlock__member *member, int64_t now) RLOCK__REQUIRES(groups);
 void rlock__group_done(struct rlock__call *call, int64_t now) RLOCK__REQUIRES(groups);
 void rlock__group_timer(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(groups);
 /* Ends an effort to take it before its time, with this code. */

@@ -70,7 +70,7 @@ void rlock__group_listen(struct rlock__group *group, int64_t now)
     const struct rlock__group_ops *ops = group->spec->ops;
     bool spoken = false; /* also while others were given back */
 
-    if (ops->heard == NULL) {
+    if (ops->on_message == NULL) {
         return;
     }
     RLOCK__EACH_MEMBER(member, group) {
@@ -80,12 +80,13 @@ void rlock__group_listen(struct rlock__group *group, int64_t now)
         if (busy && !member->listening && (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 &&
             member->spec->ops->pause == NULL) {
             member->listening = true;
-            member->listener = (struct rlock__listener){.spec = member->spec, .hear = group->hear};
+            member->listener =
+                (struct rlock__listener){.spec = member->spec, .notify = group->notify};
             member->todo.listen = true;
         }
     }
     if (spoken) {
-        ops->heard(group, now);
+        ops->on_message(group, now);
     }
 }
 

@@ -275,7 +275,7 @@ static int64_t round_trip(const struct rlock__group *group)
  * Most of a release's messages come together. Not all who wait go at once, lest each gets a part:
  * within a round trip, and within more of them the more rounds came to nothing.
  */
-static void heard(struct rlock__group *group, int64_t now)
+static void on_message(struct rlock__group *group, int64_t now)
 {
     int64_t trips = group->rounds < TRIPS_MAX ? group->rounds : TRIPS_MAX;
 
@@ -356,7 +356,7 @@ const struct rlock__group_ops rlock__redlock_ops = {
     .take = take,
     .moved = moved,
     .verdict = verdict,
-    .heard = heard,
+    .on_message = on_message,
     .patience = patience,
     .again_at = again_at,
     .nest = nest,

@@ -262,7 +262,7 @@ ROOM_TEST(while_a_group_listens_it_is_released)
     assert_true(has(room, 1));
     assert_true(on_server(room) != number);
     rlock__core_ignore(&client->core, &listener, room->stage.now);
-    while (rlock__core_take_heard(&client->core) != NULL) {
+    while (rlock__core_take_notified(&client->core) != NULL) {
     }
 }
 

@@ -124,7 +124,7 @@ static void on_member(struct rlock__member *member, struct rlock__call *call)
         sim_owner_hears(member);
         rlock__group_done(call, sim_process_clock(process));
     } else {
-        rlock__group_heard(member, sim_process_clock(process));
+        rlock__group_on_message(member, sim_process_clock(process));
     }
     if (group->phase == RLOCK__GROUP_IDLE && !complete && group->waiter != NULL) {
         sim_groups_check_taken(group->waiter);

@@ -112,8 +112,8 @@ void sim_pump(struct sim_client *client)
             DL_DELETE(core->done, call);
             call->finish(call);
         }
-        while ((listener = rlock__core_take_heard(core)) != NULL) {
-            listener->hear(listener);
+        while ((listener = rlock__core_take_notified(core)) != NULL) {
+            listener->notify(listener);
         }
         while (core->notes != NULL) {
             struct rlock__note *note = core->notes;
@@ -123,7 +123,7 @@ void sim_pump(struct sim_client *client)
             free(note);
         }
         sim_wire_pump(client);
-    } while (core->lost != NULL || core->done != NULL || core->heard != NULL);
+    } while (core->lost != NULL || core->done != NULL || core->notified != NULL);
     rlock__timer_set(&client->world->timers, &client->tick,
                      rlock__core_next(core) == RLOCK__NEVER
                          ? RLOCK__NEVER

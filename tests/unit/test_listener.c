@@ -28,11 +28,11 @@ static void says(struct rlock__server *server, const char *kind)
 /* How often the driver has to report to the listener. */
 static unsigned reports(struct scene *s)
 {
-    struct rlock__listener *heard;
+    struct rlock__listener *notified;
     unsigned n = 0;
 
-    while ((heard = rlock__core_take_heard(&s->pair.alone.core)) != NULL) {
-        assert_ptr_equal(heard, &s->listener);
+    while ((notified = rlock__core_take_notified(&s->pair.alone.core)) != NULL) {
+        assert_ptr_equal(notified, &s->listener);
         n++;
     }
     return n;
@@ -73,9 +73,9 @@ LISTENER_TEST(a_listener_on_a_live_channel_hears_something_at_once)
     says(&s->pair.alone.server, "subscribe");
     (void)reports(s);
     rlock__core_listen(&s->pair.alone.core, &second, NOW);
-    assert_ptr_equal(rlock__core_take_heard(&s->pair.alone.core), &second);
+    assert_ptr_equal(rlock__core_take_notified(&s->pair.alone.core), &second);
     rlock__core_ignore(&s->pair.alone.core, &second, NOW);
-    assert_ptr_equal(rlock__core_take_heard(&s->pair.alone.core), &second);
+    assert_ptr_equal(rlock__core_take_notified(&s->pair.alone.core), &second);
     assert_true(second.is_over);
 }
 
@@ -108,7 +108,7 @@ LISTENER_TEST(a_listener_is_over_when_the_client_is_closed)
     assert_int_equal(reports(s), 1);
     rlock__core_listen(&s->pair.alone.core, &late, NOW);
     assert_true(late.is_over);
-    assert_ptr_equal(rlock__core_take_heard(&s->pair.alone.core), &late);
+    assert_ptr_equal(rlock__core_take_notified(&s->pair.alone.core), &late);
 }
 
 LISTENER_TEST(a_listener_keeps_its_channel_subscribed)

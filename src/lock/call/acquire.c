@@ -71,8 +71,8 @@ static void on_lost_outer(struct rlock__call *call, const struct rlock__answer *
     rlock__acquire_refuse(call, RLOCK_ELOST, now);
 }
 
-void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *reply, int64_t t0,
-                          int64_t now)
+void rlock__acquire_answered(struct rlock__call *call, const struct rlock__reply *reply, int64_t t0,
+                             int64_t now)
 {
     struct rlock__answer answer;
 
@@ -178,7 +178,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         rlock__acquire_retry(call, RLOCK_ECONN, now);
     } else {
         call->acquire.asked = asking;
-        rlock__acquire_heard(call, reply, t0, now);
+        rlock__acquire_answered(call, reply, t0, now);
     }
 }
 

@@ -55,8 +55,8 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
  * because that server announces releases. */
 void rlock__acquire_follow(struct rlock__call *call);
 /* An attempt that was sent at t0 is answered. reply: NULL: there will be none. */
-void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *reply, int64_t t0,
-                          int64_t now);
+void rlock__acquire_answered(struct rlock__call *call, const struct rlock__reply *reply, int64_t t0,
+                             int64_t now);
 /* The bytes that came are no reply, so the outcome of the attempt is unknown. */
 void rlock__acquire_garbled(struct rlock__call *call, int64_t now);
 

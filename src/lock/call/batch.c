@@ -107,13 +107,13 @@ static void hear(struct rlock__call *call, const struct rlock__reply *reply, siz
     assert(call->request == NULL);
     call->acquire.batch->partial = rlock__reply_int(reply, 0, 0) == -1;
     if (rlock__reply_is_error(reply)) {
-        rlock__acquire_heard(call, reply, t0, now);
+        rlock__acquire_answered(call, reply, t0, now);
         return;
     }
     if (!call->acquire.batch->partial) {
         its = part(reply, i, call->acquire.batch->n);
     }
-    rlock__acquire_heard(call, &its, t0, now);
+    rlock__acquire_answered(call, &its, t0, now);
 }
 
 /* Another call is the reason why this one is not granted. That says nothing of copies that went
@@ -159,7 +159,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         if (call != NULL && garbled) {
             rlock__acquire_garbled(call, now);
         } else if (call != NULL && reply == NULL) {
-            rlock__acquire_heard(call, NULL, t0, now);
+            rlock__acquire_answered(call, NULL, t0, now);
         } else if (call != NULL && why == n) {
             hear(call, reply, i, t0, now);
         } else if (call != NULL && why != i) {

@@ -143,7 +143,7 @@ void rlock__core_link_down(struct rlock__link *link, uint64_t gen, int code, boo
 void rlock__core_reply(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,
                        int64_t now)
 {
-    rlock__link_heard(link, gen, reply, now);
+    rlock__link_received(link, gen, reply, now);
     finish(link->server, now);
 }
 
@@ -168,7 +168,7 @@ void rlock__core_sub_down(struct rlock__server *server, int64_t now)
 void rlock__core_sub_reply(struct rlock__server *server, const struct rlock__reply *reply,
                            int64_t now)
 {
-    rlock__subscriber_heard(server, reply, now);
+    rlock__subscriber_received(server, reply, now);
     finish(server, now);
 }
 
@@ -200,10 +200,10 @@ void rlock__core_tick(struct rlock__core *core, int64_t now)
 
 int64_t rlock__core_next(const struct rlock__core *core)
 {
-    int64_t due = rlock__min(rlock__timers_next(&core->crowd), rlock__renew_next(core));
-    int64_t crowd = core->rows.sweep != NULL ? 0 : due;
+    int64_t due = rlock__min(rlock__timers_next(&core->bulk), rlock__renew_next(core));
+    int64_t bulk = core->rows.sweep != NULL ? 0 : due;
 
-    return rlock__min(rlock__timers_next(&core->timers), rlock__max(crowd, core->resume_at));
+    return rlock__min(rlock__timers_next(&core->timers), rlock__max(bulk, core->resume_at));
 }
 
 void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
@@ -320,7 +320,7 @@ void rlock__core_abandon(struct rlock__core *core)
     }
     core->done = NULL;
     rlock__listeners_close(core);
-    core->heard = NULL;
+    core->notified = NULL;
 }
 
 /* Logs the numbers that could not be released. */

@@ -21,7 +21,7 @@ void rlock__work(struct rlock__core *core, int64_t now)
         return;
     }
     left -= rlock__holds_sweep(core, left, now);
-    left -= rlock__timers_fire(&core->crowd, now, left);
+    left -= rlock__timers_fire(&core->bulk, now, left);
     left -= rlock__renewals_expire(core, left, now);
     core->resume_at = left > 0 ? 0 : core->closed ? now : now + RLOCK__REST_US;
 }
@@ -30,7 +30,7 @@ void rlock__work(struct rlock__core *core, int64_t now)
 static void go_on(struct rlock__call *call, unsigned why, int64_t now)
 {
     if ((why & RLOCK__HEARD) != 0) {
-        if (rlock__queue_heard(call, now)) {
+        if (rlock__queue_on_message(call, now)) {
             rlock__pass_doubt(call->core, call->spec, now);
         }
     } else if ((why & RLOCK__SETTLED) != 0) {

@@ -17,7 +17,7 @@ struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
         assert(!grant->is_numbered || grant->link->n_granted > 0);
         if (grant->is_waiting) {
             rlock__grant_wait(grant, false);
-            rlock__timer_set(&link->server->core->crowd, &grant->timer, grant->valid_until);
+            rlock__timer_set(&link->server->core->bulk, &grant->timer, grant->valid_until);
         }
         grant->failed_over |= grant->link->replaced;
         grant->link->n_granted -= grant->is_numbered;
@@ -57,7 +57,7 @@ bool rlock__grant_moved(const struct rlock__grant *grant)
 
 static struct rlock__timers *timers_of(const struct rlock__grant *grant)
 {
-    return grant->is_waiting ? &grant->link->due : &grant->link->server->core->crowd;
+    return grant->is_waiting ? &grant->link->due : &grant->link->server->core->bulk;
 }
 
 void rlock__grant_wait(struct rlock__grant *grant, bool waits)

@@ -335,7 +335,7 @@ void rlock__queue_released(struct rlock__core *core, struct rlock__spec *spec, i
     }
 }
 
-bool rlock__queue_heard(struct rlock__call *call, int64_t now)
+bool rlock__queue_on_message(struct rlock__call *call, int64_t now)
 {
     struct rlock__queue *queue = call->acquire.queue;
 

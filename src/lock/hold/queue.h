@@ -51,7 +51,7 @@ void rlock__queue_released(struct rlock__core *core, struct rlock__spec *spec, i
                            int64_t now);
 /* A message of a release came. Returns whether the call is in a queue and the release was another
  * client's: that client's turn is over then. */
-bool rlock__queue_heard(struct rlock__call *call, int64_t now);
+bool rlock__queue_on_message(struct rlock__call *call, int64_t now);
 /* The client is closed: a queue without calls is not kept for what it knows. */
 void rlock__queues_close(struct rlock__core *core);
 void rlock__queues_trim(struct rlock__core *core);

@@ -33,7 +33,7 @@ static void end(struct rlock__ticket *ticket)
     assert(ticket->is_unsent + (ticket->request != NULL) + ticket->timer.set <= 1);
     assert(ticket->request == NULL || ticket->link->releasing > 0);
     assert(ticket->call == NULL || ticket->call->acquire.ticket == ticket);
-    rlock__timer_unset(&core->crowd, &ticket->timer);
+    rlock__timer_unset(&core->bulk, &ticket->timer);
     if (ticket->request != NULL) {
         ticket->request->subject = NULL;
         ticket->request = NULL;
@@ -117,7 +117,7 @@ static void on_timer(struct rlock__timer *timer, int64_t now)
 static void plan(struct rlock__ticket *ticket, int64_t at)
 {
     assert(!ticket->is_unsent && ticket->request == NULL);
-    rlock__timer_set(&ticket->core->crowd, &ticket->timer, at);
+    rlock__timer_set(&ticket->core->bulk, &ticket->timer, at);
 }
 
 /* Not settled: released again, where that may prove more at once, else with the next renewal tick,

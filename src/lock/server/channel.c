@@ -174,11 +174,11 @@ static void hear(struct rlock__channel *channel)
     struct rlock__listener *listener;
 
     DL_FOREACH(channel->listeners, listener) {
-        rlock__listener_has_heard(listener);
+        rlock__listener_notify(listener);
     }
 }
 
-void rlock__channel_heard(struct rlock__channel *channel)
+void rlock__channel_on_message(struct rlock__channel *channel)
 {
     struct rlock__call *call;
 

@@ -73,7 +73,7 @@ bool rlock__channel_is_subscribed(const struct rlock__channel *channel);
 /* The same for the channel that the call relies on. */
 bool rlock__channel_is_live(const struct rlock__call *call);
 /* A message came: each waiter notes it at the end of the event, and tries again. */
-void rlock__channel_heard(struct rlock__channel *channel);
+void rlock__channel_on_message(struct rlock__channel *channel);
 /* Each waiter tries again; not all: each that is in no queue. */
 void rlock__channel_wake(struct rlock__channel *channel, bool all);
 /* The server answered for the plain channel beside this sharded one. */

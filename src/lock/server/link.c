@@ -37,7 +37,7 @@ static void tries_end(struct rlock__tries *tries, struct rlock__core *core)
 void rlock__tries_up(struct rlock__tries *tries, struct rlock__core *core, int64_t now)
 {
     tries_end(tries, core);
-    tries->heard = false;
+    tries->received = false;
     tries->up_at = now;
     tries->broke_at = 0;
 }
@@ -47,7 +47,7 @@ void rlock__tries_down(struct rlock__tries *tries, struct rlock__core *core, boo
 {
     int64_t pause = 0;
 
-    if (was_up && (tries->heard || now >= tries->up_at + RLOCK__SECOND)) {
+    if (was_up && (tries->received || now >= tries->up_at + RLOCK__SECOND)) {
         tries->failures = 0;
     } else {
         pause = rlock__backoff(core, tries->failures++);
@@ -278,8 +278,8 @@ void rlock__link_withhold(struct rlock__link *link, const char *why, int64_t now
     (void)snprintf(link->error, sizeof(link->error), "%s", why);
 }
 
-void rlock__link_heard(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,
-                       int64_t now)
+void rlock__link_received(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,
+                          int64_t now)
 {
     struct rlock__pipeline *pipeline = &link->pipeline;
     struct rlock__core *core = link->server->core;
@@ -293,7 +293,7 @@ void rlock__link_heard(struct rlock__link *link, uint64_t gen, const struct rloc
         }
     }
     rlock__pipeline_reply(pipeline, gen, reply, now);
-    link->tries.heard = !demoted && (link->tries.heard || !pipeline->lied);
+    link->tries.received = !demoted && (link->tries.received || !pipeline->lied);
 }
 
 bool rlock__link_is_down(const struct rlock__link *link)

@@ -24,7 +24,7 @@ struct rlock__server;
 /* When a connection is to be made. */
 struct rlock__tries {
     bool connecting; /* one is being made */
-    bool heard;      /* something that made sense was read since it is up */
+    bool received;   /* something that made sense was read since it is up */
     int64_t up_at;
     int64_t broke_at;  /* when the one before the next broke; 0: there was none */
     int64_t retry_at;  /* while it is down: the next one is not before then */
@@ -98,8 +98,8 @@ bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool fin
 void rlock__link_withhold(struct rlock__link *link, const char *why, int64_t now);
 /* This was read on the generation. Where it says that the server is a replica now, the link ends,
  * and whoever knows of another primary is asked. */
-void rlock__link_heard(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,
-                       int64_t now);
+void rlock__link_received(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,
+                          int64_t now);
 /* Whether it is down, and was tried since: not one that is made for the first time. */
 bool rlock__link_is_down(const struct rlock__link *link);
 /* The end of each event: breaks a link that is to be closed, and sees to it that a reply that is

@@ -33,13 +33,13 @@ static bool join(struct rlock__listener *listener)
 void rlock__listener_begin(struct rlock__core *core, struct rlock__listener *listener)
 {
     assert(listener->spec->core == core);
-    assert(listener->channel == NULL && !listener->has_heard && !listener->is_over);
+    assert(listener->channel == NULL && !listener->is_notified && !listener->is_over);
     listener->core = core;
     DL_APPEND2(core->listeners, listener, all_prev, all_next);
     if (core->closed || !join(listener)) {
         rlock__listener_end(listener);
     } else if (rlock__channel_is_subscribed(listener->channel)) {
-        rlock__listener_has_heard(listener); /* for others: a message may have come just before */
+        rlock__listener_notify(listener); /* for others: a message may have come just before */
     }
 }
 
@@ -55,7 +55,7 @@ void rlock__listener_end(struct rlock__listener *listener)
     assert(listener->core->listeners != NULL);
     DL_DELETE2(listener->core->listeners, listener, all_prev, all_next);
     listener->is_over = true;
-    rlock__listener_has_heard(listener);
+    rlock__listener_notify(listener);
 }
 
 void rlock__listeners_reroute(struct rlock__core *core)
@@ -82,15 +82,15 @@ void rlock__listeners_close(struct rlock__core *core)
     }
 }
 
-struct rlock__listener *rlock__core_take_heard(struct rlock__core *core)
+struct rlock__listener *rlock__core_take_notified(struct rlock__core *core)
 {
-    struct rlock__listener *listener = core->heard;
+    struct rlock__listener *listener = core->notified;
 
     if (listener != NULL) {
-        assert(listener->has_heard && listener->core == core);
-        core->heard = listener->heard_next;
-        listener->heard_next = NULL;
-        listener->has_heard = false;
+        assert(listener->is_notified && listener->core == core);
+        core->notified = listener->notified_next;
+        listener->notified_next = NULL;
+        listener->is_notified = false;
     }
     return listener;
 }

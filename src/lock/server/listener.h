@@ -10,14 +10,14 @@
 
 struct rlock__channel;
 
-/* The caller owns the memory, and keeps it until hear() was called with is_over. It sets the
- * inputs; all else is zero. */
+/* The caller owns the memory, and leaves it in place until notify() was called with is_over. It
+ * sets the inputs; all else is zero. */
 struct rlock__listener {
     /* inputs */
     struct rlock__spec *spec;
-    /* The driver calls it for each listener that it takes from the core with
-     * rlock__core_take_heard(): a message came, the channel went live, or the listener is over. */
-    void (*hear)(struct rlock__listener *listener);
+    /* A message came, the channel went live, or the listener is over. The driver calls it for each
+     * listener that rlock__core_take_notified() returns. */
+    void (*notify)(struct rlock__listener *listener);
 
     bool is_over; /* it was ended, or the client was closed, or there was no memory */
 
@@ -26,19 +26,19 @@ struct rlock__listener {
     struct rlock__channel *channel;
     struct rlock__listener *prev, *next;         /* in channel.listeners */
     struct rlock__listener *all_prev, *all_next; /* in core.listeners */
-    struct rlock__listener *heard_next;          /* in core.heard */
-    bool has_heard;                              /* it is there */
+    struct rlock__listener *notified_next;       /* in core.notified */
+    bool is_notified;                            /* it is in that list */
 };
 
 /* Starts to listen; ends. Both are for events of the core. */
 void rlock__listener_begin(struct rlock__core *core, struct rlock__listener *listener);
 void rlock__listener_end(struct rlock__listener *listener);
-/* The listener has heard something: the driver is to report it. */
-static inline void rlock__listener_has_heard(struct rlock__listener *listener)
+/* Puts it into core.notified: the driver is to call its notify(). */
+static inline void rlock__listener_notify(struct rlock__listener *listener)
 {
-    if (!listener->has_heard) {
-        listener->has_heard = true;
-        LL_APPEND2(listener->core->heard, listener, heard_next);
+    if (!listener->is_notified) {
+        listener->is_notified = true;
+        LL_APPEND2(listener->core->notified, listener, notified_next);
     }
 }
 

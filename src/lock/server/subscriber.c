@@ -95,14 +95,14 @@ static void on_answer(struct rlock__channel *channel, struct rlock__bytes what, 
     }
 }
 
-void rlock__subscriber_heard(struct rlock__server *server, const struct rlock__reply *reply,
-                             int64_t now)
+void rlock__subscriber_received(struct rlock__server *server, const struct rlock__reply *reply,
+                                int64_t now)
 {
     struct rlock__bytes what = rlock__reply_str(reply, 0), name = rlock__reply_str(reply, 1);
     struct rlock__channel *channel;
 
     assert(server->sub.up);
-    server->sub.tries.heard = true;
+    server->sub.tries.received = true;
     server->sub.heard_at = now;
     server->sub.pinged_at = 0;
     if (rlock__reply_is_error(reply)) {
@@ -114,7 +114,7 @@ void rlock__subscriber_heard(struct rlock__server *server, const struct rlock__r
         return;
     }
     if (is(what, "message")) {
-        rlock__channel_heard(channel);
+        rlock__channel_on_message(channel);
     } else if (is(what, "subscribe")) {
         on_answer(channel, what, true);
     } else if (is(what, "unsubscribe")) {

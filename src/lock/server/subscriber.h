@@ -26,8 +26,8 @@ bool rlock__subscriber_begin(struct rlock__server *server, int64_t now) RLOCK__R
 void rlock__subscriber_up(struct rlock__server *server, int64_t now);
 void rlock__subscriber_down(struct rlock__server *server, int64_t now);
 /* Something was read on it: an acknowledgement, a message, a refusal. */
-void rlock__subscriber_heard(struct rlock__server *server, const struct rlock__reply *reply,
-                             int64_t now);
+void rlock__subscriber_received(struct rlock__server *server, const struct rlock__reply *reply,
+                                int64_t now);
 /* What had come was read. One that is silent for long is tried; false: it gave no answer, and is to
  * be closed. */
 bool rlock__subscriber_check(struct rlock__server *server, int64_t now) RLOCK__REQUIRES(core);
