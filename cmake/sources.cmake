@@ -1,15 +1,18 @@
 # The files that rlock consists of, listed once. scripts/check fails on a file that is missing here.
 set(RLOCK_SOURCES
+    src/admin/diagnose.c
+    src/admin/diagnose_cluster.c
+    src/admin/diagnose_sentinels.c
+    src/admin/primaries.c
+    src/admin/probe.c
+    src/admin/rights.c
+    src/admin/scan.c
     src/base/bytes.c
     src/base/error.c
     src/base/table.c
     src/base/timer.c
     src/base/uuid.c
-    src/client/ask.c
     src/client/async.c
-    src/client/diagnose.c
-    src/client/diagnose_cluster.c
-    src/client/diagnose_sentinels.c
     src/client/dispatch.c
     src/client/group.c
     src/client/group_new.c
@@ -20,12 +23,8 @@ set(RLOCK_SOURCES
     src/client/lock.c
     src/client/open.c
     src/client/options.c
-    src/client/primaries.c
-    src/client/probe.c
     src/client/process.c
     src/client/query.c
-    src/client/rights.c
-    src/client/scan.c
     src/client/single.c
     src/cluster/choice.c
     src/cluster/map.c
@@ -35,6 +34,7 @@ set(RLOCK_SOURCES
     src/cluster/slot.c
     src/cluster/slots.c
     src/cluster/standby.c
+    src/drive/ask.c
     src/drive/background.c
     src/drive/wakeup_fd.c
     src/drive/cancel.c

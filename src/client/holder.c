@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "client/ask.h"
 #include "client/lock.h"
+#include "drive/ask.h"
 #include "lock/server/route.h"
 
 static void parse_address(const char *at, const char *end, struct rlock_info *info)

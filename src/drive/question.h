@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A question that a thread asks a server over a connection of its own, which it keeps for the next
- * one: the service thread, or a calling thread (client/ask.h). Used by that thread alone.
+ * one: the service thread, or a calling thread (drive/ask.h). Used by that thread alone.
  */
 #ifndef RLOCK_DRIVE_QUESTION_H
 #define RLOCK_DRIVE_QUESTION_H

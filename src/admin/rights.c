@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a user must be permitted on the server: each command, key and channel tried by itself. */
+/* The rights that a user needs on a server. Tries each command, key and channel separately. */
 #include <ctype.h>
 #include <stdio.h>
 
-#include "client/diagnosis.h"
+#include "admin/diagnosis.h"
 #include "lock/server/route.h"
 #include "wire/errors.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The servers that have locks: what looks at all of them asks each by itself. */
-#ifndef RLOCK_CLIENT_PRIMARIES_H
-#define RLOCK_CLIENT_PRIMARIES_H
+/* The servers that have locks. A scan and a diagnosis ask each of them separately. */
+#ifndef RLOCK_ADMIN_PRIMARIES_H
+#define RLOCK_ADMIN_PRIMARIES_H
 
 #include "drive/router.h"
 

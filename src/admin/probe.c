@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tries every script of every kind, on keys of its own that nobody else uses. */
+/* Tries every script of every kind of lock, on keys that no other client uses. */
 #include <stdio.h>
 
-#include "client/diagnosis.h"
+#include "admin/diagnosis.h"
 #include "lock/server/classify.h"
 
 /* A kind whose scripts are tried. */

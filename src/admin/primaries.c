@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/primaries.h"
+#include "admin/primaries.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Sentinels say of the primary, whether they agree, and what that means for locks. */
+/* The diagnosis of Sentinels: what each reports about the primary, whether all agree, and what
+ * their settings mean for locks. */
 #include <stdio.h>
 
-#include "client/diagnosis.h"
+#include "admin/diagnosis.h"
 #include "drive/router.h"
 
 #define LEAST_SENTINELS 3

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/ask.h"
+#include "drive/ask.h"
 
 #include <poll.h>
 #include <stdarg.h>

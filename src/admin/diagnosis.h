@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a diagnosis has found so far, who is told, and its parts. */
-#ifndef RLOCK_CLIENT_DIAGNOSIS_H
-#define RLOCK_CLIENT_DIAGNOSIS_H
+/* A diagnosis: the findings so far, the callback that receives them, and the functions that its
+ * files share. */
+#ifndef RLOCK_ADMIN_DIAGNOSIS_H
+#define RLOCK_ADMIN_DIAGNOSIS_H
 
-#include "client/ask.h"
+#include "admin/primaries.h"
 #include "client/lock.h"
-#include "client/primaries.h"
 #include "cluster/slot.h"
+#include "drive/ask.h"
 
 /* What a right is for. */
 enum rlock__use {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What servers of a cluster say of it that matters for locks. */
-#include "client/diagnosis.h"
+/* The diagnosis of a cluster: its slots, its primaries, and the settings that matter for locks. */
+#include "admin/diagnosis.h"
 #include "cluster/nodes.h"
 
 #define LEAST_TIMEOUT_MS 500 /* below that a server is replaced that had a short pause */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The locks there are: every hash whose fields look like owners, and every queue of a fair lock
- * that is free. */
+/* rlock_client_scan(): finds all locks on the servers. A hash whose fields look like owners is a
+ * lock, and so is the queue of a fair lock that is free. */
 #include <stdio.h>
 
 #include <lua_scripts.h>
 
-#include "client/ask.h"
+#include "admin/primaries.h"
 #include "client/lock.h"
-#include "client/primaries.h"
 #include "cluster/redirect.h"
+#include "drive/ask.h"
 #include "lock/server/classify.h"
 #include "rw/rw.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the server is fit for locks: tried where it can be tried, asked where it may be asked. */
-#include "client/diagnosis.h"
+/* rlock_client_diagnose(): reports whether the servers are fit for locks. It tries what can be
+ * tried, and asks the servers for the rest. */
+#include "admin/diagnosis.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection of one call's own, for questions about the server rather than about a lock: their
- * replies may be long, and must not stand in the way of locks. The calling thread does all the
- * work.
+ * A connection that one call opens for questions about a server, not about a lock. The replies may
+ * be long, and must not delay those that locks wait for. The calling thread does all the work.
  */
-#ifndef RLOCK_CLIENT_ASK_H
-#define RLOCK_CLIENT_ASK_H
+#ifndef RLOCK_DRIVE_ASK_H
+#define RLOCK_DRIVE_ASK_H
 
-#include "client/client.h"
+#include "drive/client.h"
 #include "drive/question.h"
 
 struct rlock__asker {
