@@ -2,7 +2,9 @@
 set(RLOCK_SOURCES
     src/admin/diagnose.c
     src/admin/diagnose_cluster.c
+    src/admin/diagnose_replicas.c
     src/admin/diagnose_sentinels.c
+    src/admin/finding.c
     src/admin/primaries.c
     src/admin/probe.c
     src/admin/rights.c

@@ -30,6 +30,8 @@ struct rlock__diagnosis {
     bool lacks[RLOCK__FOR_EASE]; /* some right, by what it is for */
 };
 
+/* ---- finding.c ---- */
+
 void rlock__finding(struct rlock__diagnosis *d, enum rlock_level level, const char *subject,
                     const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* A finding that prevents locks: the code, and the thread's detail. */
@@ -40,17 +42,14 @@ void rlock__lacks(struct rlock__diagnosis *d, enum rlock__use use, const char *r
                   const char *meaning);
 /* How a server refused what a doctor asks for: "is not permitted", or "is not supported". */
 const char *rlock__refused_how(const struct rlock__reply *reply);
-
-/* ---- diagnose.c ---- */
-
 /* A number among the node's settings; none, of which the findings have told, where that is not
  * permitted. */
 int64_t rlock__setting_number(struct rlock__diagnosis *d, const char *name, int64_t none);
+
+/* ---- diagnose_cluster.c, diagnose_replicas.c, diagnose_sentinels.c ---- */
+
 /* What comes of the replicas that the map knows, and of those that have a link. */
 void rlock__look_at_replicas(struct rlock__diagnosis *d);
-
-/* ---- diagnose_cluster.c, diagnose_sentinels.c ---- */
-
 /* What the node says of slots, and of the cluster; of all: once. */
 void rlock__look_at_cluster(struct rlock__diagnosis *d, bool of_all);
 /* Each Sentinel, and whether they agree. */

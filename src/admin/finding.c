@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reports findings, in the words that the parts of a diagnosis share. */
+#include "admin/diagnosis.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "wire/errors.h"
+
+void rlock__finding(struct rlock__diagnosis *d, enum rlock_level level, const char *subject,
+                    const char *format, ...)
+{
+    char text[RLOCK__DETAIL_SIZE + 200];
+    size_t len = 0;
+    va_list args;
+
+    va_start(args, format);
+    if (d->about != NULL) {
+        len = (size_t)snprintf(text, sizeof(text), "%.200s: ", d->about);
+    }
+    (void)vsnprintf(text + len, sizeof(text) - len, format, args);
+    va_end(args);
+    d->fn(level, subject, text, d->payload);
+}
+
+void rlock__prevented(struct rlock__diagnosis *d, const char *subject, int code)
+{
+    rlock__finding(d, RLOCK_LOG_ERROR, subject, "%s: %s", rlock_strerror(code), rlock_detail());
+    d->code = d->code == 0 ? code : d->code;
+}
+
+const char *rlock__refused_how(const struct rlock__reply *reply)
+{
+    const struct rlock__class class = rlock__classify(reply);
+
+    return rlock__is_lacking(&class) ? "is not supported by the server" : "is not permitted";
+}
+
+void rlock__lacks(struct rlock__diagnosis *d, enum rlock__use use, const char *right, bool known,
+                  const char *meaning)
+{
+    const char *subject = known ? "rights" : "commands";
+    const char *how = known ? "is not permitted" : "is not supported by the server";
+
+    if (use == RLOCK__FOR_ALL) {
+        rlock__finding(d, RLOCK_LOG_ERROR, subject, "%s %s: %s", right, how, meaning);
+        d->code = d->code == 0 ? (known ? RLOCK_EPERM : RLOCK_EREFUSED) : d->code;
+    } else if (use == RLOCK__FOR_EASE) {
+        rlock__finding(d, RLOCK_LOG_WARNING, subject, "%s %s: %s", right, how, meaning);
+    } else {
+        rlock__finding(d, RLOCK_LOG_WARNING, meaning, "such locks will not work: %s %s", right,
+                       how);
+        d->lacks[use] = true;
+    }
+}
+
+int64_t rlock__setting_number(struct rlock__diagnosis *d, const char *name, int64_t none)
+{
+    struct rlock__reply reply;
+
+    return rlock__asker_words(&d->asker, &reply, "CONFIG", "GET", name, NULL) == 0 &&
+                   !rlock__reply_is_error(&reply)
+               ? rlock__bytes_number(rlock__reply_str(&reply, 1), none)
+               : none;
+}
