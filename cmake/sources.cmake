@@ -28,14 +28,6 @@ set(RLOCK_SOURCES
     src/client/process.c
     src/client/query.c
     src/client/single.c
-    src/cluster/choice.c
-    src/cluster/map.c
-    src/cluster/nodes.c
-    src/cluster/redirect.c
-    src/cluster/sentinel.c
-    src/cluster/slot.c
-    src/cluster/slots.c
-    src/cluster/standby.c
     src/drive/ask.c
     src/drive/background.c
     src/drive/wakeup_fd.c
@@ -144,6 +136,14 @@ set(RLOCK_SOURCES
     src/redlock/peers.c
     src/redlock/redlock.c
     src/rw/rw.c
+    src/topology/choice.c
+    src/topology/map.c
+    src/topology/nodes.c
+    src/topology/redirect.c
+    src/topology/sentinel.c
+    src/topology/slot.c
+    src/topology/slots.c
+    src/topology/standby.c
     src/wire/command.c
     src/wire/errors.c
     src/wire/pipeline.c

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The diagnosis of a cluster: its slots, its primaries, and the settings that matter for locks. */
 #include "admin/diagnosis.h"
-#include "cluster/nodes.h"
+#include "topology/nodes.h"
 
 #define LEAST_TIMEOUT_MS 500 /* below that a server is replaced that had a short pause */
 #define NAMED 3              /* so many slots that are being moved are named */

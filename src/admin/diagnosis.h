@@ -6,8 +6,8 @@
 
 #include "admin/primaries.h"
 #include "client/lock.h"
-#include "cluster/slot.h"
 #include "drive/ask.h"
+#include "topology/slot.h"
 
 /* What a right is for. */
 enum rlock__use {

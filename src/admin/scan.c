@@ -7,10 +7,10 @@
 
 #include "admin/primaries.h"
 #include "client/lock.h"
-#include "cluster/redirect.h"
 #include "drive/ask.h"
 #include "lock/server/classify.h"
 #include "rw/rw.h"
+#include "topology/redirect.h"
 
 /* Whether a field is "uuid:number", or the write side's "uuid:number:write". */
 static bool is_owner(const char *field)

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "cluster/redirect.h"
-#include "cluster/slot.h"
 #include "lock/server/listing.h"
+#include "topology/redirect.h"
+#include "topology/slot.h"
 
 /* No server that was silent for less is replaced, where cluster-node-timeout is 500 ms or more:
  * the election takes half a second more. Until a node has told the timeout. */

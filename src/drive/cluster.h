@@ -6,9 +6,9 @@
 #ifndef RLOCK_DRIVE_CLUSTER_H
 #define RLOCK_DRIVE_CLUSTER_H
 
-#include "cluster/map.h"
-#include "cluster/nodes.h"
 #include "drive/router.h"
+#include "topology/map.h"
+#include "topology/nodes.h"
 
 /* A link is confirmed by what another node says so long after the greeting at the least: until then
  * the node has heard itself that it was replaced. */

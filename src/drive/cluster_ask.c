@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "cluster/slot.h"
-#include "cluster/slots.h"
 #include "drive/cluster.h"
 #include "lock/server/classify.h"
+#include "topology/slot.h"
+#include "topology/slots.h"
 
 #define APART_US (100 * RLOCK__MS)    /* between two questions, unless they are for a link */
 #define QUIET_US (10 * RLOCK__SECOND) /* the same when nobody says that the map is old */

@@ -7,9 +7,9 @@
 #ifndef RLOCK_DRIVE_DESCENT_H
 #define RLOCK_DRIVE_DESCENT_H
 
-#include "cluster/choice.h"
 #include "drive/node.h"
 #include "drive/question.h"
+#include "topology/choice.h"
 
 #define RLOCK__REPLICATION_ID 40 /* characters */
 

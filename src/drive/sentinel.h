@@ -7,9 +7,9 @@
 #define RLOCK_DRIVE_SENTINEL_H
 
 #include "base/error.h"
-#include "cluster/sentinel.h"
-#include "cluster/standby.h"
 #include "drive/question.h"
+#include "topology/sentinel.h"
+#include "topology/standby.h"
 
 struct rlock__sentinel {
     char address[300];

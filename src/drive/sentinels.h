@@ -6,11 +6,11 @@
 #ifndef RLOCK_DRIVE_SENTINELS_H
 #define RLOCK_DRIVE_SENTINELS_H
 
-#include "cluster/choice.h"
 #include "drive/descent.h"
 #include "drive/health.h"
 #include "drive/router.h"
 #include "drive/sentinel.h"
+#include "topology/choice.h"
 
 struct rlock__sentinels {
     struct rlock__router router; /* first: the core's router is found by it */

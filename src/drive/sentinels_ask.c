@@ -2,7 +2,7 @@
 /*
  * All Sentinels are asked for the primary at a time: every second, when one of them says that it
  * has changed, and while there is no link to it. Which primary is used then is for
- * cluster/choice.h.
+ * topology/choice.h.
  *
  * A primary that was replaced while it was frozen goes on as one for ten seconds. So a new link
  * says ROLE, and the Sentinels are asked again after that.

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/slot.h"
 #include "command.h"
 #include "support/cluster.h"
 #include "support/sentinel.h"
+#include "topology/slot.h"
 
 enum { PRIMARIES = 3, WAIT_MS = 20000 };
 

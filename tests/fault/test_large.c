@@ -6,9 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cluster/slot.h"
 #include "support/run.h"
 #include "support/user.h"
+#include "topology/slot.h"
 
 enum { FEW = 10, MANY = 70 };
 

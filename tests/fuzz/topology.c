@@ -2,14 +2,14 @@
 /* What clusters and Sentinels say: CLUSTER NODES, CLUSTER SLOTS, redirections, primaries. */
 #include <string.h>
 
-#include "cluster/map.h"
-#include "cluster/nodes.h"
-#include "cluster/redirect.h"
-#include "cluster/sentinel.h"
-#include "cluster/slot.h"
-#include "cluster/slots.h"
 #include "fuzz/fuzz.h"
 #include "net/resp.h"
+#include "topology/map.h"
+#include "topology/nodes.h"
+#include "topology/redirect.h"
+#include "topology/sentinel.h"
+#include "topology/slot.h"
+#include "topology/slots.h"
 
 static void read_nodes(struct rlock__bytes text, enum rlock__endpoint endpoint)
 {

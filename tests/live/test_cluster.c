@@ -4,10 +4,10 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "cluster/slot.h"
 #include "support/clients.h"
 #include "support/cluster.h"
 #include "support/room.h"
+#include "topology/slot.h"
 
 #define THREADS 12
 #define NAMES 6

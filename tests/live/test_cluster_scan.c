@@ -4,9 +4,9 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "cluster/slot.h"
 #include "support/clients.h"
 #include "support/cluster.h"
+#include "topology/slot.h"
 
 enum { PRIMARIES = 3, MOVES = 12, SCANS = 50 };
 

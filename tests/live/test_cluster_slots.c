@@ -2,11 +2,11 @@
 /* A cluster whose user may ask for CLUSTER SLOTS alone, and not for CLUSTER NODES. */
 #include <string.h>
 
-#include "cluster/slot.h"
 #include "drive/client.h"
 #include "support/clients.h"
 #include "support/cluster.h"
 #include "support/refusal.h"
+#include "topology/slot.h"
 
 enum { PRIMARIES = 3, NAMES = 6, SOON_MS = 20000 };
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/slot.h"
 #include "support/clients.h"
 #include "support/cluster.h"
 #include "support/sentinel.h"
+#include "topology/slot.h"
 
 enum { PRIMARIES = 2, THREE = 3, NAMES = 6 };
 

@@ -3,12 +3,12 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "cluster/slot.h"
 #include "support/clients.h"
 #include "support/cluster.h"
 #include "support/raw.h"
 #include "support/room.h"
 #include "support/witness.h"
+#include "topology/slot.h"
 
 #define OWNER 7
 #define CHANNEL "redisson_lock__channel:{" NAME "}"

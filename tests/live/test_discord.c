@@ -2,10 +2,10 @@
 /* Sentinels that do not agree: one of another deployment, and those that lost their memory. */
 #include <string.h>
 
-#include "cluster/slot.h"
 #include "support/clients.h"
 #include "support/cluster.h"
 #include "support/sentinel.h"
+#include "topology/slot.h"
 
 enum { REPLICATED = 3, FOREIGN = REPLICATED, SERVERS };
 

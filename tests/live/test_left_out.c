@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/slot.h"
 #include "support/clients.h"
 #include "support/cluster.h"
 #include "support/room.h"
 #include "support/sentinel.h"
+#include "topology/slot.h"
 
 static const char *const cluster_lines[] = {"cluster-enabled yes", "cluster-node-timeout 2000",
                                             NULL};

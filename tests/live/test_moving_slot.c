@@ -7,9 +7,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "cluster/slot.h"
 #include "support/clients.h"
 #include "support/cluster.h"
+#include "topology/slot.h"
 
 #define TAG "{t}" /* of all names: they are in one slot */
 #define LEASE_MS 900

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "cluster/slot.h"
 #include "drive/client.h"
 #include "support/clients.h"
 #include "support/cluster.h"
+#include "topology/slot.h"
 
 enum { PRIMARIES = 2, GONE_MS = 10000 };
 

@@ -6,9 +6,9 @@
  */
 #include <string.h>
 
-#include "cluster/slot.h"
 #include "support/clients.h"
 #include "support/cluster.h"
+#include "topology/slot.h"
 
 #define TAG "{t}" /* of all names: they are in one slot */
 #define LEASE_MS 900

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hash slots, against a server's own CLUSTER KEYSLOT. */
-#include "cluster/slot.h"
 #include "support/server.h"
 #include "support/test.h"
+#include "topology/slot.h"
 
 #define KEYS 500
 

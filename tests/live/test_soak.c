@@ -4,11 +4,11 @@
  * move and nodes come and go: nobody is inside with another one, and no call is late. Where
  * replicas acknowledge nothing, what overlaps was told to be lost.
  */
-#include "cluster/slot.h"
 #include "live/load.h"
 #include "support/clients.h"
 #include "support/cluster.h"
 #include "support/sentinel.h"
+#include "topology/slot.h"
 
 enum {
     PRIMARIES = 3,

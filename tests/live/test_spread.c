@@ -4,9 +4,9 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "cluster/slot.h"
 #include "support/clients.h"
 #include "support/cluster.h"
+#include "topology/slot.h"
 
 enum { PRIMARIES = 3, THREADS = 32, ROUNDS = 5, ROUND_MS = 1000, HOLDS = 10000, LEASE_MS = 9000 };
 

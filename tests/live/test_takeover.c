@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "base/time.h"
-#include "cluster/slot.h"
 #include "support/clients.h"
 #include "support/cluster.h"
 #include "support/raw.h"
 #include "support/sentinel.h"
+#include "topology/slot.h"
 
 enum {
     PRIMARIES = 3,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A primary that stood still while another one took its place, and goes on: over idle links. */
-#include "cluster/slot.h"
 #include "support/clients.h"
 #include "support/cluster.h"
 #include "support/room.h"
+#include "topology/slot.h"
 
 enum { PRIMARIES = 3, LOCKS = 10, EARLY = 2 * LOCKS, CLIENTS = EARLY + LOCKS };
 

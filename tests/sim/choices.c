@@ -2,9 +2,9 @@
 /*
  * choices [--seed N] [--seeds COUNT]
  *
- * Simulates clients that choose a primary by the answers of Sentinels (cluster/choice.h), from seed
- * N on. Sentinels fail, miss failovers, lose their memory, and come to watch another server; one of
- * each client's URL may belong to another deployment. A seed that fails prints itself.
+ * Simulates clients that choose a primary by the answers of Sentinels (topology/choice.h), from
+ * seed N on. Sentinels fail, miss failovers, lose their memory, and come to watch another server;
+ * one of each client's URL may belong to another deployment. A seed that fails prints itself.
  *
  * A client never uses a server of the other deployment. It never goes to a server with a lower
  * epoch while it may have a lease at the one before, unless the server was promoted from that one.
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "cluster/choice.h"
+#include "topology/choice.h"
 
 enum { SENTINELS = 5, CLIENTS = 2, SERVERS = 64, STEPS = 400, FOREIGN = 0, NOBODY = -1 };
 #define LEASE (30 * RLOCK__SECOND)

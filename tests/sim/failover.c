@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/slot.h"
+#include "topology/slot.h"
 #include "world.h"
 
 #define STALE (3 * RLOCK__MS)     /* so long one that goes on takes to find itself replaced */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/slot.h"
+#include "topology/slot.h"
 #include "world.h"
 
 static struct sim_client *any_client(struct sim_world *world)

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "cluster/slot.h"
 #include "lock/server/channel.h"
 #include "reply.h"
+#include "topology/slot.h"
 #include "world.h"
 
 #define CONNECT_TIMEOUT (500 * RLOCK__MS)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "checks.h"
-#include "cluster/slot.h"
+#include "topology/slot.h"
 #include "world.h"
 
 enum step { IMPORT, MIGRATE, KEYS, FIRST, SECOND, OTHERS, BACK, CLOSE_FIRST, CLOSE_SECOND, DONE };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/slot.h"
+#include "topology/slot.h"
 #include "world.h"
 
 unsigned sim_n_nodes(const struct sim_world *world)

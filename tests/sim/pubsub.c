@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cluster/slot.h"
 #include "server_impl.h"
+#include "topology/slot.h"
 
 #include <stdlib.h>
 #include <string.h>

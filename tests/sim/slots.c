@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/slot.h"
 #include "server_impl.h"
+#include "topology/slot.h"
 
 #define NODES_MAX 8
 #define MYSELF 1 /* the first of its nodes; 0 is nobody */

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/standby.h"
 #include "lock/server/listing.h"
+#include "topology/standby.h"
 #include "world.h"
 
 #define SENTINELS 3

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cluster/slot.h"
+#include "topology/slot.h"
 #include "twin.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "world.h"
 
-#include "cluster/slot.h"
 #include "rw/rw.h"
+#include "topology/slot.h"
 
 #include <stdio.h>
 #include <stdlib.h>

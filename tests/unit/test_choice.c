@@ -2,8 +2,8 @@
 /* Which primary a client uses, by the answers of its Sentinels. */
 #include <stdio.h>
 
-#include "cluster/choice.h"
 #include "support/test.h"
+#include "topology/choice.h"
 
 enum { SENTINELS = 3 };
 

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cluster/map.h"
-#include "cluster/nodes.h"
-#include "cluster/redirect.h"
-#include "cluster/sentinel.h"
-#include "cluster/slot.h"
 #include "support/test.h"
+#include "topology/map.h"
+#include "topology/nodes.h"
+#include "topology/redirect.h"
+#include "topology/sentinel.h"
+#include "topology/slot.h"
 
 #define ROUNDS 3000
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What CLUSTER SLOTS says, as an answer to CLUSTER NODES. */
-#include "cluster/nodes.h"
-#include "cluster/slot.h"
-#include "cluster/slots.h"
 #include "net/resp.h"
 #include "support/test.h"
+#include "topology/nodes.h"
+#include "topology/slot.h"
+#include "topology/slots.h"
 
 #define CAP ((size_t)8 * 1024 * 1024)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What Sentinels say of a replica, and how many of them must say it. */
-#include "cluster/standby.h"
 #include "support/test.h"
+#include "topology/standby.h"
 
 #define CONFIGURED 3
 

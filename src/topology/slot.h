@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hash slot of a key, as Redis Cluster counts them. Pure. */
-#ifndef RLOCK_CLUSTER_SLOT_H
-#define RLOCK_CLUSTER_SLOT_H
+/* The hash slot of a key in a Redis Cluster. Pure. */
+#ifndef RLOCK_TOPOLOGY_SLOT_H
+#define RLOCK_TOPOLOGY_SLOT_H
 
 #include "base/bytes.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cluster/choice.h"
+#include "topology/choice.h"
 
 #include <assert.h>
 #include <stdio.h>

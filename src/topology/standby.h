@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What Sentinels say of a primary's replicas, and of the primary's health. One Sentinel may have
- * lost its connections to all of them. So a replica is held down, or barred, only as more than half
- * of the configured Sentinels say, whether or not all of them answer. Pure. Source: the Redis
- * documentation of Sentinel.
+ * Parses what Sentinels report about a primary's replicas, and about the primary's health. A single
+ * Sentinel may have lost its connections to all of them. So a replica counts as down, or as barred,
+ * only if more than half of the configured Sentinels say so. Sentinels that do not answer count as
+ * configured too. Pure. Source: the Redis documentation of Sentinel.
  */
-#ifndef RLOCK_CLUSTER_STANDBY_H
-#define RLOCK_CLUSTER_STANDBY_H
+#ifndef RLOCK_TOPOLOGY_STANDBY_H
+#define RLOCK_TOPOLOGY_STANDBY_H
 
 #include "wire/reply.h"
 

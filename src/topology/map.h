@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a slot to the server that has it. Pure: servers are what the caller says they are.
+ * The slot map: finds the server that has a slot. Pure: to the map a server is only a pointer.
  *
- * Two sources tell who has a slot: an answer to CLUSTER NODES, with the epoch of that server's
- * slots, and a redirection, which has none. A redirection is right as far as anybody knows. An
- * answer says what one server knew when it was asked: it changes nothing that a redirection said
- * after the question, nor what an answer with a higher epoch said. CLUSTER SLOTS, where that has to
- * do, is an answer of epoch 0: of two such nobody knows which is newer, and the later one counts.
+ * The map learns from two sources. An answer to CLUSTER NODES comes with the epoch of the server's
+ * slots; a redirection has no epoch. The map always accepts a redirection. An answer shows what one
+ * server knew when it was asked. It does not override a redirection that came after the question,
+ * nor an answer with a higher epoch. If CLUSTER SLOTS stands in for CLUSTER NODES, its answers have
+ * epoch 0. The epochs do not tell which of two such answers is newer, so the later one counts.
  */
-#ifndef RLOCK_CLUSTER_MAP_H
-#define RLOCK_CLUSTER_MAP_H
+#ifndef RLOCK_TOPOLOGY_MAP_H
+#define RLOCK_TOPOLOGY_MAP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What Sentinels say of the primary that they watch. Pure. Source: the Redis documentation of
+ * Parses what Sentinels report about their primary. Pure. Source: the Redis documentation of
  * Sentinel, "Guidelines for Redis clients with support for Redis Sentinel".
  */
-#ifndef RLOCK_CLUSTER_SENTINEL_H
-#define RLOCK_CLUSTER_SENTINEL_H
+#ifndef RLOCK_TOPOLOGY_SENTINEL_H
+#define RLOCK_TOPOLOGY_SENTINEL_H
 
 #include "wire/reply.h"
 

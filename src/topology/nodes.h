@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The answer to CLUSTER NODES: which servers a cluster has, and which slots. Of the three commands
- * that tell this alone has the epochs, without which nobody knows which of two answers is the newer
- * one. Where it is not permitted CLUSTER SLOTS is written anew as such an answer (slots.h). Pure.
+ * Parses the answer to CLUSTER NODES: the servers of a cluster, and their slots. Three commands
+ * report these, but only this one reports epochs, which tell which of two answers is newer. If a
+ * server does not permit it, the answer to CLUSTER SLOTS is converted to this form (slots.h). Pure.
  * Source: the Redis documentation of CLUSTER NODES.
  */
-#ifndef RLOCK_CLUSTER_NODES_H
-#define RLOCK_CLUSTER_NODES_H
+#ifndef RLOCK_TOPOLOGY_NODES_H
+#define RLOCK_TOPOLOGY_NODES_H
 
 #include "base/bytes.h"
 

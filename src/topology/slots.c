@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cluster/slots.h"
+#include "topology/slots.h"
 
-#include "cluster/slot.h"
+#include "topology/slot.h"
 
 #define PLACE 3 /* values of a server: its host, its port, its id */
 

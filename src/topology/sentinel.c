@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cluster/sentinel.h"
+#include "topology/sentinel.h"
 
 #include <string.h>
 

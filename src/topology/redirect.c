@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cluster/redirect.h"
+#include "topology/redirect.h"
 
-#include "cluster/slot.h"
+#include "topology/slot.h"
 
 bool rlock__split_port(struct rlock__bytes text, struct rlock__bytes *ret_host, uint16_t *ret_port)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cluster/map.h"
+#include "topology/map.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/slot.h"
+#include "topology/slot.h"
 
 /* The range that has the slot; 0 of a map that has none. */
 static size_t index_of(const struct rlock__map *map, unsigned slot)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a server of a cluster says in place of an answer: who has the slot. Pure. */
-#ifndef RLOCK_CLUSTER_REDIRECT_H
-#define RLOCK_CLUSTER_REDIRECT_H
+/* A redirection: a server of a cluster names the server that has the slot, and does not execute the
+ * command. Pure. */
+#ifndef RLOCK_TOPOLOGY_REDIRECT_H
+#define RLOCK_TOPOLOGY_REDIRECT_H
 
 #include "wire/reply.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cluster/standby.h"
+#include "topology/standby.h"
 
 #include <stdio.h>
 #include <stdlib.h>

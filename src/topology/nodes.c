@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cluster/nodes.h"
+#include "topology/nodes.h"
 
-#include "cluster/redirect.h"
-#include "cluster/slot.h"
+#include "topology/redirect.h"
+#include "topology/slot.h"
 
 /* Whether it is one of the words between commas. */
 static bool has_flag(struct rlock__bytes flags, const char *flag)

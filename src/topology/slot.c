@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cluster/slot.h"
+#include "topology/slot.h"
 
 #include <stdint.h>
 #include <string.h>

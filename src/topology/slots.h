@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The answer to CLUSTER SLOTS, for where CLUSTER NODES is not permitted. It has no epochs, no
- * failed servers, and does not say who answered. Pure. Source: the Redis documentation of CLUSTER
- * SLOTS.
+ * Converts the answer to CLUSTER SLOTS, for clusters that do not permit CLUSTER NODES. The answer
+ * has no epochs and no failed servers, and does not say which server sent it. Pure. Source: the
+ * Redis documentation of CLUSTER SLOTS.
  */
-#ifndef RLOCK_CLUSTER_SLOTS_H
-#define RLOCK_CLUSTER_SLOTS_H
+#ifndef RLOCK_TOPOLOGY_SLOTS_H
+#define RLOCK_TOPOLOGY_SLOTS_H
 
 #include "wire/reply.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which primary a client uses, by the answers of its Sentinels. Pure: the caller asks the
- * Sentinels, probes servers, and brings the time.
+ * Decides from the answers of its Sentinels which primary a client uses. Pure: the caller asks the
+ * Sentinels, probes servers, and passes the time.
  *
  * More than half of the Sentinels in the client's URL decide: they must name the same address and
  * epoch, and no lower epoch than the known one. An epoch alone proves nothing: an address in the
@@ -17,11 +17,11 @@
  * primary. Otherwise the client uses no primary until all of its leases there have ended, and
  * those of other clients with the default lease.
  */
-#ifndef RLOCK_CLUSTER_CHOICE_H
-#define RLOCK_CLUSTER_CHOICE_H
+#ifndef RLOCK_TOPOLOGY_CHOICE_H
+#define RLOCK_TOPOLOGY_CHOICE_H
 
 #include "base/time.h"
-#include "cluster/sentinel.h"
+#include "topology/sentinel.h"
 
 #define RLOCK__WHY_SIZE 280
 
