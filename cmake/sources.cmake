@@ -41,7 +41,6 @@ set(RLOCK_SOURCES
     src/drive/groups.c
     src/drive/loop.c
     src/drive/node.c
-    src/drive/question.c
     src/drive/router.c
     src/drive/send_lock.c
     src/drive/sentinel.c
@@ -126,6 +125,7 @@ set(RLOCK_SOURCES
     src/net/conn.c
     src/net/connect.c
     src/net/hello.c
+    src/net/question.c
     src/net/refused.c
     src/net/resolve.c
     src/net/resp.c

@@ -7,7 +7,7 @@
 #define RLOCK_DRIVE_ASK_H
 
 #include "drive/client.h"
-#include "drive/question.h"
+#include "net/question.h"
 
 struct rlock__asker {
     struct rlock__question question;

@@ -8,7 +8,7 @@
 #define RLOCK_DRIVE_DESCENT_H
 
 #include "drive/node.h"
-#include "drive/question.h"
+#include "net/question.h"
 #include "topology/choice.h"
 
 #define RLOCK__REPLICATION_ID 40 /* characters */

@@ -13,7 +13,7 @@
 #define RLOCK_DRIVE_ROUTER_H
 
 #include "drive/client.h"
-#include "drive/question.h"
+#include "net/question.h"
 
 /* Called by the functions of the same names below. */
 struct rlock__router_ops {

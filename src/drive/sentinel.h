@@ -7,7 +7,7 @@
 #define RLOCK_DRIVE_SENTINEL_H
 
 #include "base/error.h"
-#include "drive/question.h"
+#include "net/question.h"
 #include "topology/sentinel.h"
 #include "topology/standby.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "drive/question.h"
+#include "net/question.h"
 
 #include "base/time.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A question that a thread asks a server over a connection of its own, which it keeps for the next
- * one: the service thread, or a calling thread (drive/ask.h). Used by that thread alone.
+ * A question to a server, over a connection of its own. The connection stays open for the next
+ * question. Only one thread uses it.
  */
-#ifndef RLOCK_DRIVE_QUESTION_H
-#define RLOCK_DRIVE_QUESTION_H
+#ifndef RLOCK_NET_QUESTION_H
+#define RLOCK_NET_QUESTION_H
 
 #include <poll.h>
 
