@@ -32,20 +32,13 @@ set(RLOCK_SOURCES
     src/drive/background.c
     src/drive/wakeup_fd.c
     src/drive/cancel.c
-    src/drive/cluster.c
-    src/drive/cluster_ask.c
-    src/drive/descent.c
     src/drive/dispatch.c
     src/drive/drive.c
-    src/drive/health.c
     src/drive/groups.c
     src/drive/loop.c
     src/drive/node.c
     src/drive/router.c
     src/drive/send_lock.c
-    src/drive/sentinel.c
-    src/drive/sentinels.c
-    src/drive/sentinels_ask.c
     src/drive/serve.c
     src/drive/service.c
     src/drive/group_op.c
@@ -135,6 +128,14 @@ set(RLOCK_SOURCES
     src/net/uri_text.c
     src/redlock/peers.c
     src/redlock/redlock.c
+    src/router/cluster.c
+    src/router/cluster_ask.c
+    src/router/common.c
+    src/router/descent.c
+    src/router/health.c
+    src/router/sentinel.c
+    src/router/sentinels.c
+    src/router/sentinels_ask.c
     src/rw/rw.c
     src/topology/choice.c
     src/topology/map.c

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "admin/diagnosis.h"
-#include "drive/router.h"
+#include "router/router.h"
 
 #define LEAST_SENTINELS 3
 #define LEAST_DOWN_AFTER_MS 500 /* below that a primary is replaced that had a short pause */

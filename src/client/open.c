@@ -11,9 +11,9 @@
 #include "client/client.h"
 #include "drive/group_op.h"
 #include "drive/loop.h"
-#include "drive/router.h"
 #include "net/sock.h"
 #include "net/tls.h"
+#include "router/router.h"
 
 /* ---- References ---- */
 

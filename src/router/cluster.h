@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The router of a client of a cluster: cluster.c what it knows, and learns; cluster_ask.c whom it
- * asks, and when.
+ * The router of a client of a cluster. cluster.c has what the router knows, and how it learns from
+ * answers; cluster_ask.c chooses which node to ask, and when.
  */
-#ifndef RLOCK_DRIVE_CLUSTER_H
-#define RLOCK_DRIVE_CLUSTER_H
+#ifndef RLOCK_ROUTER_CLUSTER_H
+#define RLOCK_ROUTER_CLUSTER_H
 
-#include "drive/router.h"
+#include "net/question.h"
+#include "router/internal.h"
 #include "topology/map.h"
 #include "topology/nodes.h"
 

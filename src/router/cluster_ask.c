@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whom the service thread asks for the map of a cluster, and when. */
+/* Chooses which node of a cluster the service thread asks for the slot map, and when. */
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "drive/cluster.h"
 #include "lock/server/classify.h"
+#include "router/cluster.h"
 #include "topology/slot.h"
 #include "topology/slots.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The router of a client behind Sentinel: sentinels.c the primary that it uses; sentinels_ask.c
- * when the Sentinels are asked, and what their answers decide.
+ * The router of a client behind Sentinels. sentinels.c has the primary that the client uses;
+ * sentinels_ask.c decides when to ask the Sentinels, and what follows from their answers.
  */
-#ifndef RLOCK_DRIVE_SENTINELS_H
-#define RLOCK_DRIVE_SENTINELS_H
+#ifndef RLOCK_ROUTER_SENTINELS_H
+#define RLOCK_ROUTER_SENTINELS_H
 
-#include "drive/descent.h"
-#include "drive/health.h"
-#include "drive/router.h"
-#include "drive/sentinel.h"
+#include "router/descent.h"
+#include "router/health.h"
+#include "router/internal.h"
+#include "router/sentinel.h"
 #include "topology/choice.h"
 
 struct rlock__sentinels {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One Sentinel, asked for the primary, and heard when it says that this changes. The service
- * thread's own.
+ * One Sentinel. The client asks it for the primary, and subscribes to its reports that the primary
+ * changes. Only the service thread uses it.
  */
-#ifndef RLOCK_DRIVE_SENTINEL_H
-#define RLOCK_DRIVE_SENTINEL_H
+#ifndef RLOCK_ROUTER_SENTINEL_H
+#define RLOCK_ROUTER_SENTINEL_H
 
 #include "base/error.h"
 #include "net/question.h"

@@ -2,10 +2,10 @@
 /*
  * Asks servers whether they are primaries, and from which one they were promoted. Each run of a
  * primary has a replication id; a replica that is promoted keeps the id of its former primary as
- * its second one. The service thread's own.
+ * its second one. Only the service thread asks.
  */
-#ifndef RLOCK_DRIVE_DESCENT_H
-#define RLOCK_DRIVE_DESCENT_H
+#ifndef RLOCK_ROUTER_DESCENT_H
+#define RLOCK_ROUTER_DESCENT_H
 
 #include "drive/node.h"
 #include "net/question.h"

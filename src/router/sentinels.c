@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "drive/sentinels.h"
+#include "router/sentinels.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All Sentinels are asked for the primary at a time: every second, when one of them says that it
- * has changed, and while there is no link to it. Which primary is used then is for
- * topology/choice.h.
+ * Asks all Sentinels for the primary, in rounds. A round begins every second, when a Sentinel
+ * reports a change, and while there is no link to the primary. topology/choice.h decides from the
+ * answers which primary the client uses.
  *
- * A primary that was replaced while it was frozen goes on as one for ten seconds. So a new link
- * says ROLE, and the Sentinels are asked again after that.
+ * A primary that was replaced while it was frozen still acts as one for ten seconds. Therefore a
+ * new link asks for ROLE, and the Sentinels are asked again after that.
  */
 #include "base/clock.h"
-#include "drive/sentinels.h"
+#include "router/sentinels.h"
 
 #define QUIET_US RLOCK__SECOND     /* between two rounds */
 #define APART_US (100 * RLOCK__MS) /* the same while there is no link */

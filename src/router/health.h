@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the core learns of a primary's replicas, and of its health, from a round of Sentinels. */
-#ifndef RLOCK_DRIVE_HEALTH_H
-#define RLOCK_DRIVE_HEALTH_H
+/* Tells the core what a round of Sentinels reports about a primary's replicas, and its health. */
+#ifndef RLOCK_ROUTER_HEALTH_H
+#define RLOCK_ROUTER_HEALTH_H
 
 #include "drive/node.h"
-#include "drive/sentinel.h"
+#include "router/sentinel.h"
 
 /* Of the primary that Sentinels name. Zero: none was named. */
 struct rlock__health {

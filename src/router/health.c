@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "drive/health.h"
+#include "router/health.h"
 
 #include <stdio.h>
 #include <string.h>

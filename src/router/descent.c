@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "drive/descent.h"
+#include "router/descent.h"
 
 #include <stdio.h>
 

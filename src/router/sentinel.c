@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "drive/sentinel.h"
+#include "router/sentinel.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "drive/cluster.h"
+#include "router/cluster.h"
 
 #include <stdio.h>
 #include <stdlib.h>
