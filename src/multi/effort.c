@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How an effort ends: well, or by backing out of what it took. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "multi/internal.h"
@@ -7,12 +8,30 @@
 
 #define REST_SIZE 16 /* of the text " and 64 more" */
 
+void rlock__effort_phase(struct rlock__group *group, enum rlock__group_phase phase)
+{
+#define PHASE(phase) (1U << RLOCK__GROUP_##phase)
+    static const unsigned follow[] = {
+        [RLOCK__GROUP_IDLE] = PHASE(IDLE) | PHASE(TAKING) | PHASE(LEAVING),
+        [RLOCK__GROUP_TAKING] = PHASE(BACKING_OUT) | PHASE(IDLE),
+        [RLOCK__GROUP_BACKING_OUT] = PHASE(BACKING_OUT) | PHASE(PAUSING) | PHASE(IDLE),
+        [RLOCK__GROUP_PAUSING] = PHASE(TAKING) | PHASE(BACKING_OUT) | PHASE(IDLE),
+        [RLOCK__GROUP_LEAVING] = PHASE(IDLE),
+    };
+#undef PHASE
+    bool may = (follow[group->phase] & (1U << phase)) != 0;
+
+    assert(may);
+    (void)may;
+    group->phase = phase;
+}
+
 void rlock__effort_end(struct rlock__group *group, int code)
 {
     char name[96];
 
     rlock__group_ignore(group);
-    group->phase = RLOCK__GROUP_IDLE;
+    rlock__effort_phase(group, RLOCK__GROUP_IDLE);
     atomic_store(&group->awaited, code != 0);
     group->timer_at = RLOCK__NEVER;
     group->code = code;
@@ -195,7 +214,7 @@ void rlock__effort_backed_out(struct rlock__group *group, int64_t now)
     if (at == RLOCK__NEVER) {
         rlock__effort_end_untaken(group, now);
     } else {
-        group->phase = RLOCK__GROUP_PAUSING;
+        rlock__effort_phase(group, RLOCK__GROUP_PAUSING);
         group->timer_at = at;
         rlock__group_listen(group, now);
     }
@@ -234,7 +253,7 @@ void rlock__group_back_out(struct rlock__group *group, int code, int64_t now)
     int64_t until = rlock__min(rlock__group_last(group), now + release_time(group));
     bool patient = code != RLOCK_ECANCELED;
 
-    group->phase = RLOCK__GROUP_BACKING_OUT;
+    rlock__effort_phase(group, RLOCK__GROUP_BACKING_OUT);
     group->code = code;
     group->timer_at = rlock__max(now + RLOCK__GRACE_US, patient ? until : 0);
     rlock__group_shed(group);

@@ -156,7 +156,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
         rlock__effort_end(group, RLOCK_ENOMEM);
         return;
     }
-    group->phase = RLOCK__GROUP_TAKING;
+    rlock__effort_phase(group, RLOCK__GROUP_TAKING);
     group->timer_at = rlock__later(rlock__group_last(group), LATE_US);
     RLOCK__EACH_MEMBER(member, group) {
         member->tried = false;
@@ -217,7 +217,7 @@ void rlock__group_leave(struct rlock__group *group, int64_t now)
         rlock__group_view_show(group);
         return;
     }
-    group->phase = RLOCK__GROUP_LEAVING;
+    rlock__effort_phase(group, RLOCK__GROUP_LEAVING);
     if (group->count > 0 && group->spec->ops->counts_alone) {
         rlock__effort_end(group, 0);
         return;
@@ -302,7 +302,7 @@ void rlock__group_timer(struct rlock__group *group, int64_t now)
     } else if (group->phase == RLOCK__GROUP_TAKING) {
         rlock__group_back_out(group, group->spec->ops->verdict(group, true), now);
     } else if (group->phase == RLOCK__GROUP_PAUSING) {
-        group->phase = RLOCK__GROUP_TAKING;
+        rlock__effort_phase(group, RLOCK__GROUP_TAKING);
         group->detail[0] = '\0'; /* what that says is of the round before */
         group->timer_at = rlock__later(rlock__group_last(group), LATE_US);
         RLOCK__EACH_MEMBER(member, group) {

@@ -127,6 +127,28 @@ struct rlock__effort {
     int64_t op_timeout_us, renewed_lease_us; /* the shortest of the members' clients */
 };
 
+/*
+ * rlock__effort_phase() moves a group from one phase to another.
+ *
+ * phase        what is true                                     entered by          left by
+ * IDLE         no effort is under way                           effort_end          group_take,
+ *                                                                                   group_leave
+ * TAKING       a round: members' calls run, or are to begin     group_take, _timer  group_taken,
+ *                                                                                   _back_out
+ * BACKING_OUT  the round failed: what it took is released       group_back_out      effort_end,
+ *                                                                                   _backed_out
+ * PAUSING      until timer_at or a message comes: then the      effort_backed_out   group_timer,
+ *              next round begins                                                    _back_out
+ * LEAVING      the last level is released at all members        group_leave         effort_end
+ */
+enum rlock__group_phase {
+    RLOCK__GROUP_IDLE,
+    RLOCK__GROUP_TAKING,
+    RLOCK__GROUP_BACKING_OUT,
+    RLOCK__GROUP_PAUSING,
+    RLOCK__GROUP_LEAVING,
+};
+
 /* One owner's hold of a lock that is made of locks, and the effort under way: one at a time. */
 struct rlock__group {
     struct rlock__group_spec *spec;
@@ -138,13 +160,7 @@ struct rlock__group {
     struct rlock__loss *untold;     /* its loss, to be reported; the driver takes it over */
     struct rlock__loss *loss;       /* for the next loss */
     struct rlock__group_view *view; /* of this hold, or of the next one; NULL before the first */
-    enum {
-        RLOCK__GROUP_IDLE, /* no effort is under way */
-        RLOCK__GROUP_TAKING,
-        RLOCK__GROUP_BACKING_OUT, /* what was taken is given back */
-        RLOCK__GROUP_PAUSING,     /* before the next round */
-        RLOCK__GROUP_LEAVING,
-    } phase;
+    enum rlock__group_phase phase;
     atomic_bool awaited; /* an effort is under way, or failed; else members' answers are late */
     struct rlock__effort effort;
     int64_t deadline; /* of its wait for holders; with wait 0 of the whole effort */

@@ -1,21 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The acquisition: the whole of one lock call. Its steps:
+ * The acquisition: one lock call, from its begin to its completion. rlock__call_step() moves it
+ * from one step to another.
  *
- *   LINED_UP     another call of the same owner on the same lock goes first
- *   QUEUED       in the wait queue; only its head asks the server, if there is time to
- *   ASKING       an attempt waits for the link, or for its reply
- *   SUBSCRIBING  busy; the channel is not live yet, and will wake it; a timer too
- *   SLEEPING     busy; a message will wake it, or a timer: the end of a lease, or to look again
- *   PAUSING      it might ask, and lets others go first, for a moment
- *   GIVING_UP    ended with an attempt open: a release went out behind it, a short grace runs
- *   COMPLETE
+ * step         what is true                                  entered by           left by
+ * NEW          it has asked for nothing                      core_begin           acquire_begin
+ * LINED_UP     an earlier call of its owner has the turn     acquire_begin        acquire_turn
+ * QUEUED       it has the turn, and asks nothing: another    acquire_turn, batch  acquire_go
+ *              call is the head of the wait queue, or asks
+ *              for its batch
+ * ASKING       its request waits for the link or a reply;    acquire_asks         acquire_answered,
+ *              or a grant is checked, or acknowledged                             _granted, _retry
+ * SUBSCRIBING  busy; its channel is not live yet             acquire_busy         acquire_wake
+ * SLEEPING     busy, or after an error: it waits for a       acquire_busy, _retry acquire_wake,
+ *              message, the end of a lease, or a recheck                          acquire_timer
+ * PAUSING      it may ask, but lets other clients go first   acquire_go           acquire_timer
+ * GIVING_UP    its code is decided. Its ticket is in         acquire_undo         acquire_settled,
+ *              recovery; it waits a short time for its end                        _end_open
+ * COMPLETE     it is in core.done                            call_complete
  *
- * Every step has a timer; nobody sleeps on a message alone. "Not acquired" is answered only when
- * every copy that was sent is accounted for; else the answer is "in doubt".
+ * From NEW to PAUSING, acquire_give_up() leads to GIVING_UP if a copy of the attempt may run, else
+ * to COMPLETE. Each step but NEW and COMPLETE has a timer, so no call waits for a message alone.
+ * "Not acquired" is the answer only if every copy that was sent is accounted for. Otherwise the
+ * answer is "in doubt".
  *
- * Here: the attempts and their answers. acquire_turn.c begins, acquire_wait.c sleeps and wakes,
- * acquire_grant.c judges a grant, acquire_end.c ends. acquire_state.c is below all of them.
+ * This file has the attempts and their answers. acquire_turn.c begins, acquire_wait.c sleeps and
+ * wakes, acquire_grant.c judges a grant, acquire_end.c ends. acquire_state.c is below all of them.
  */
 #include <assert.h>
 #include <stdio.h>

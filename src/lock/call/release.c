@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The release of one level. The call has a deadline; the release itself goes on without it, until
- * the server answered or the lease has ended anyway, and keeps the hold's turn: a new acquisition
- * by the same owner waits.
+ * The release of one level, or of several that their owner gave up. It belongs to the hold: the
+ * call that began it has a deadline, but the release of the last level continues without the call
+ * until the server has answered or the lease has ended. Until then a new acquisition by the same
+ * owner waits. These members of the hold and its grant make up the state:
  *
- * An unlock gives up its level whatever it returns. One that gets no turn in time leaves the level
- * to the hold: it is owed to the server, and released as soon as the turn is free.
+ * state     what is true                                          entered by         left by
+ * none      leaves.n = 0                                          release_end        release_turn,
+ *                                                                                    release_owed
+ * sent      grant.release is the request. hold.turn is the call   send               on_answer
+ *           that waits for the answer; NULL: it has returned
+ * refused   grant.release = NULL. The call sleeps until it        on_refused         release_timer,
+ *           asks again                                                               _give_up
+ * left      grant.release = NULL, hold.turn = NULL. The release   release_leave      release_due,
+ *           is sent again when grant.timer fires                                     release_begin
+ *
+ * leaves has the levels that it gives up. If they are the last ones, grant.releasing is set from
+ * the first request on: the hold is not valid any more, and is not renewed.
+ *
+ * An unlock gives up its level, whatever it returns. If it gets no turn before its deadline, the
+ * level is owed: the hold releases it as soon as the turn is free.
  */
 #include <assert.h>
 #include <stdio.h>

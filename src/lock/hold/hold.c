@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hold: one owner on one lock. Its states:
- *   NONE  only calls of this owner are here; it goes with the last of them
- *   HELD  the server granted it, and it is within its validity as far as anybody has looked
- *   LOST  it ended before its unlock; nothing brings it back; it waits for as many unlocks as it
- *         had levels
+ * A hold: what one owner has of one lock. rlock__hold_state() moves it from one state to another.
+ *
+ * state  what is true                                           entered by           left by
+ * NONE   the row is there for calls of this owner alone:        hold_get, hold_over  hold_granted,
+ *        nothing is granted. The last call frees it                                  pass
+ * HELD   the server granted grant.number. The grant has a       hold_granted, pass   hold_lose,
+ *        timer for its next renewal, for its last release, or                        hold_over
+ *        for the end of its validity
+ * LOST   it ended before its owner unlocked it, and stays       hold_lose            hold_over
+ *        lost: it is neither valid nor renewed. It waits for
+ *        one unlock for each level
  */
 #include <assert.h>
 #include <stdlib.h>

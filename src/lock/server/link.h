@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A link: the connection for commands to one server, as it is made again and again. When it is to
- * be made, what it has to fence, and which copies of a request can run no more, is decided here;
- * the driver has the socket.
+ * A link: the connection for commands to one server, across all reconnections. The core decides
+ * when a connection is made, what it has to fence, and which copies of a request can no longer run.
+ * The driver has the socket. The states of a link:
+ *
+ * state       what is true                                         entered by         left by
+ * down        pipeline.up and tries.connecting are false. code:    link_down          link_begin
+ *             why, 0: nobody has tried. Not before tries.retry_at
+ * connecting  tries.connecting: the driver makes a connection,     link_begin         link_up,
+ *             and first kills the connections in `unfenced`                           link_down
+ * up          pipeline.up, with a new generation pipeline.gen      link_up            link_down
+ * let go      is_let_go: the core closes the connection because    need.c             link_down
+ *             nothing needs it. Nothing is in flight on it
+ *
+ * pipeline.close asks the driver to close the connection. The state changes when the driver reports
+ * that it is closed.
  */
 #ifndef RLOCK_LOCK_LINK_H
 #define RLOCK_LOCK_LINK_H
