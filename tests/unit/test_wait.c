@@ -324,18 +324,23 @@ static void knows_both(struct scene *s, bool second_is_down, int64_t at)
     rlock__replicas_known(&s->server.replicas, words, 2, at);
 }
 
-/* The link for acknowledgements: the grant is extended, and ROLE and WAIT are answered. */
-static void round_of(struct scene *s, struct rlock__link *link, void (*meanwhile)(struct scene *s))
+/* ROLE is answered: the first replica has all that was written. */
+static void has_offset(struct rlock__link *link)
 {
     const struct rlock__value values[] = {TEXT("master"), NUMBER(100), TEXT("10.0.0.1"),
                                           TEXT("6379"), TEXT("100")};
-    const struct rlock__reply role = {.v = values, .n = 5, .is_array = true, .is_nested = true};
 
+    answers(link, &(struct rlock__reply){.v = values, .n = 5, .is_array = true, .is_nested = true});
+}
+
+/* The link for acknowledgements: the grant is extended, and ROLE and WAIT are answered. */
+static void round_of(struct scene *s, struct rlock__link *link, void (*meanwhile)(struct scene *s))
+{
     does(link, 3, (const int64_t[]){NOW / RLOCK__SECOND, 0, 1});
-    answers(link, &role);
+    has_offset(link);
     meanwhile(s);
     says(link, (struct rlock__value)NUMBER(1));
-    answers(link, &role);
+    has_offset(link);
 }
 
 static void second_is_left_out(struct scene *s)
@@ -372,6 +377,57 @@ TEST(a_replica_that_is_left_out_during_a_wait_does_not_help_that_wait)
     assert_int_equal(s->call.code, 0);
     (void)rlock__view_unref(s->call.view);
     s->core.done = NULL;
+    scene_close(s);
+}
+
+/* ---- Numbers beyond all reason, which a broken server may report ---- */
+
+/* WAITAOF reports this of the server's own disk, and of those of its replicas. Returns how many
+ * confirmed a grant that does not count. */
+static unsigned confirmed(int64_t local, int64_t count)
+{
+    struct scene *s = scene_open();
+    unsigned n;
+
+    s->core.opts.acks_on_disk = true;
+    rlock__core_begin(&s->core, &s->call, NOW);
+    does(&s->server.links[0], 1, (const int64_t[]){1});
+    does(acks_of(&s->server), 3, (const int64_t[]){NOW / RLOCK__SECOND, 0, 1});
+    does(acks_of(&s->server), 2, (const int64_t[]){local, count});
+    assert_int_equal(s->call.code, RLOCK_ENOTREPLICATED);
+    n = s->call.acquire.confirmed;
+    scene_close(s);
+    return n;
+}
+
+TEST(a_number_of_servers_below_0_is_0)
+{
+    assert_int_equal(confirmed(-5, 1), 1);
+    assert_int_equal(confirmed(INT64_MIN, INT64_MIN), 0);
+}
+
+TEST(a_number_of_servers_beyond_all_reason_is_limited)
+{
+    assert_int_equal(confirmed(0, INT64_MAX), INT16_MAX);
+}
+
+/* One replica was quicker than the other, so a WAIT goes out for one more than answered. */
+TEST(a_wait_for_one_more_asks_for_no_number_beyond_all_reason)
+{
+    struct scene *s = scene_open();
+    struct rlock__link *link = acks_of(&s->server);
+    const struct rlock__buf *out = &link->pipeline.out;
+
+    s->core.opts.acks = RLOCK_ACKS_AUTO;
+    knows_both(s, false, NOW);
+    lists(s, ONE TWO, NOW);
+    rlock__core_begin(&s->core, &s->call, NOW);
+    does(&s->server.links[0], 1, (const int64_t[]){1});
+    does(link, 3, (const int64_t[]){NOW / RLOCK__SECOND, 0, 1});
+    has_offset(link);
+    says(link, (struct rlock__value)NUMBER(INT64_MAX));
+    has_offset(link);
+    assert_true(rlock__bytes_have(rlock__bytes(out->data, out->len), "$4\r\nWAIT\r\n$5\r\n32768"));
     scene_close(s);
 }
 
