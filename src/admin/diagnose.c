@@ -9,7 +9,8 @@
 static void look_at_uptime(struct rlock__diagnosis *d, struct rlock__bytes text)
 {
     int64_t uptime_s = rlock__bytes_number(text, -1);
-    int64_t left_s = RLOCK__MAX_LEASE_MS / 1000 + 1 - uptime_s; /* a second of uncertainty */
+    /* with a second of uncertainty */
+    int64_t left_s = RLOCK__MAX_LEASE_MS / 1000 + 1 - rlock__max(uptime_s, 0);
 
     if (text.len == 0) {
         rlock__finding(d, RLOCK_LOG_WARNING, "uptime",

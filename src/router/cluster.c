@@ -192,10 +192,11 @@ static size_t put_words(const struct rlock__cluster *cluster, struct rlock__byte
 RLOCK__REQUIRES(core)
 static void set_patience(const struct rlock__cluster *cluster, struct rlock__replicas *replicas)
 {
-    int64_t ms = cluster->longest_ms != 0 ? cluster->longest_ms : DEFAULT_TIMEOUT_MS;
+    int64_t timeout =
+        rlock__reported_ms(cluster->longest_ms != 0 ? cluster->longest_ms : DEFAULT_TIMEOUT_MS);
 
-    replicas->alive_after_us = ms * RLOCK__MS + RLOCK__SECOND;
-    replicas->gone_after_us = rlock__max(5 * RLOCK__SECOND, ms * RLOCK__MS + 2 * RLOCK__SECOND);
+    replicas->alive_after_us = timeout + RLOCK__SECOND;
+    replicas->gone_after_us = rlock__max(5 * RLOCK__SECOND, timeout + 2 * RLOCK__SECOND);
 }
 
 /* Notes the replicas of each primary. Those that are down may be promoted later. */

@@ -84,7 +84,7 @@ struct rlock__node *rlock__router_node(struct rlock_client *client, struct rlock
 
 void rlock__router_set_silence(struct rlock_client *client, int64_t ms)
 {
-    int64_t us = rlock__max(ms * RLOCK__MS, LEAST_SILENCE_US);
+    int64_t us = rlock__max(rlock__reported_ms(ms), LEAST_SILENCE_US);
     struct rlock__io *io;
 
     client->core.opts.failover_us = us;

@@ -71,7 +71,7 @@ static void note_health(struct rlock__sentinel *sentinel, const struct rlock__re
 
     sentinel->is_down = rlock__primary_is_down(reply);
     sentinel->alive_at =
-        silence_ms >= 0 ? sentinel->question.asked_at - silence_ms * RLOCK__MS : INT64_MIN;
+        silence_ms >= 0 ? sentinel->question.asked_at - rlock__reported_ms(silence_ms) : INT64_MIN;
 }
 
 /* Takes the reply to one of the commands; so many are still to come. */

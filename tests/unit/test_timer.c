@@ -247,3 +247,11 @@ TIMER_TEST(sums_stop_at_never)
     assert_int_equal(rlock__ms_up(1000), 1);
     assert_int_equal(rlock__ms_up(1001), 2);
 }
+
+TEST(times_that_a_server_reports_are_from_0_to_a_thousand_years)
+{
+    assert_int_equal(rlock__reported_ms(7), 7000);
+    assert_int_equal(rlock__reported_ms(INT64_MIN), 0);
+    assert_int_equal(rlock__reported_ms(INT64_MAX), rlock__reported_ms(RLOCK__MOST_MS));
+    assert_true(rlock__reported_ms(INT64_MAX) < RLOCK__NEVER / 100);
+}

@@ -182,7 +182,7 @@ bool rlock__queue_saw(struct rlock__call *call, const struct rlock__answer *answ
 {
     struct rlock__queue *queue = call->acquire.queue;
     bool is_peer = rlock__owner_is_foreign(answer->holder);
-    int64_t lease_us = rlock__max(answer->ttl_ms, 0) * RLOCK__MS, lease_until = now + lease_us;
+    int64_t lease_us = rlock__reported_ms(answer->ttl_ms), lease_until = now + lease_us;
     bool is_new;
 
     if (queue == NULL || !is_peer) {
@@ -304,7 +304,7 @@ static struct rlock__queue *take_turns(struct rlock__core *core, struct rlock__s
 {
     struct rlock__queue *queue = queue_find(core, spec);
     int64_t own = rlock__channel_own_receivers(channel, true);
-    int64_t others = rlock__max(receivers - own, 0), pause;
+    int64_t others = rlock__max(rlock__max(receivers, 0) - own, 0), pause;
 
     if (queue == NULL && others != 0 && !core->closed) {
         queue = queue_new(core, spec, now);

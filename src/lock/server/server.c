@@ -10,7 +10,7 @@
 #include "lock/server/listing.h"
 
 /* A server that is broken may report any number; its sums must not overflow. */
-#define MOST_SECONDS (INT64_C(1000) * 365 * 86400)
+#define MOST_SECONDS (RLOCK__MOST_MS / 1000)
 
 void rlock__server_init(struct rlock__server *server, struct rlock__core *core, unsigned n_routed,
                         unsigned n_acks)
