@@ -28,6 +28,7 @@
 
 #include <utlist.h>
 
+#include "base/implies.h"
 #include "base/of.h"
 #include "base/table.h"
 #include "base/uuid.h"

@@ -8,8 +8,6 @@
 
 #include "lock/core.h"
 
-#define RLOCK__IMPLIES(a, b) (!(a) || (b))
-
 #ifdef NDEBUG
 static inline void rlock__core_check(struct rlock__core *core)
 {

@@ -65,7 +65,7 @@ void rlock__ack_ran(struct rlock__ack *ack)
 void rlock__ack_leave(struct rlock__ack *ack)
 {
     assert(ack->is_open || (ack->link == NULL && ack->request == NULL));
-    assert(!ack->ran || ack->request == NULL); /* what ran is its owner's again */
+    assert(RLOCK__IMPLIES(ack->ran, ack->request == NULL)); /* what ran is its owner's again */
     if (ack->link != NULL) {
         assert(ack->link->acks != NULL);
         DL_DELETE(ack->link->acks, ack);
@@ -81,7 +81,7 @@ void rlock__ack_follow(struct rlock__ack *ack, struct rlock__request *request,
 {
     struct rlock__server *server = request->link->server;
 
-    assert(!ack->is_open || ack->request == request);
+    assert(RLOCK__IMPLIES(ack->is_open, ack->request == request));
     assert(request->hops > 0 && decided != NULL);
     rlock__ack_leave(ack); /* what others have of it is in their past */
     if (rlock__acks_needed(server) != 0) {
@@ -218,7 +218,7 @@ static void drop(struct rlock__server *server, bool all, int64_t now)
             ack->request->answer(ack->request, NULL, now); /* its owner leaves */
         }
     }
-    assert(!all || server->gathered == NULL);
+    assert(RLOCK__IMPLIES(all, server->gathered == NULL));
 }
 
 void rlock__acks_drop(struct rlock__server *server, int64_t now)

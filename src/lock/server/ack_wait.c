@@ -83,7 +83,7 @@ static void put_wait(const struct rlock__link *link, struct rlock__cmd *cmd, int
 {
     bool on_disk = link->server->core->opts.acks_on_disk;
 
-    assert(!on_disk || !link->round.is_named);
+    assert(RLOCK__IMPLIES(on_disk, !link->round.is_named));
     rlock__cmd_arg(cmd, rlock__bytes_of(on_disk ? "WAITAOF" : "WAIT"));
     if (on_disk) {
         rlock__cmd_num(cmd, 1);

@@ -14,7 +14,7 @@
 int64_t rlock__tries_due(const struct rlock__tries *tries, const struct rlock__core *core)
 {
     assert(core->n_connecting <= RLOCK__CONNECTING_MAX);
-    assert(!tries->connecting || core->n_connecting > 0);
+    assert(RLOCK__IMPLIES(tries->connecting, core->n_connecting > 0));
     return tries->connecting || core->n_connecting >= RLOCK__CONNECTING_MAX ? RLOCK__NEVER
                                                                             : tries->retry_at;
 }
@@ -29,7 +29,7 @@ void rlock__tries_begin(struct rlock__tries *tries, struct rlock__core *core)
 
 static void tries_end(struct rlock__tries *tries, struct rlock__core *core)
 {
-    assert(!tries->connecting || core->n_connecting > 0);
+    assert(RLOCK__IMPLIES(tries->connecting, core->n_connecting > 0));
     core->n_connecting -= tries->connecting;
     tries->connecting = false;
 }
@@ -53,7 +53,7 @@ void rlock__tries_down(struct rlock__tries *tries, struct rlock__core *core, boo
         pause = rlock__backoff(core, tries->failures++);
     }
     assert(pause >= 0 && pause <= RLOCK__BACKOFF_US + RLOCK__BACKOFF_MAX_US);
-    assert(!was_up || !tries->connecting);
+    assert(RLOCK__IMPLIES(was_up, !tries->connecting));
     tries_end(tries, core);
     tries->broke_at = was_up ? now : tries->broke_at;
     tries->retry_at = now + pause;
@@ -61,7 +61,7 @@ void rlock__tries_down(struct rlock__tries *tries, struct rlock__core *core, boo
 
 int64_t rlock__link_due(const struct rlock__link *link)
 {
-    assert(!link->pipeline.up || !link->tries.connecting);
+    assert(RLOCK__IMPLIES(link->pipeline.up, !link->tries.connecting));
     return link->pipeline.up || link->server->is_let_go
                ? RLOCK__NEVER
                : rlock__tries_due(&link->tries, link->server->core);
@@ -138,8 +138,9 @@ void rlock__link_settle(struct rlock__link *link, int64_t now)
         /* that a reply is overdue is for a tick to say, when all was read */
         rlock__pipeline_check(&link->pipeline, now);
     }
-    assert(!link->pipeline.close || !link->pipeline.up);
-    assert(!link->pipeline.drains || link->pipeline.sent != NULL || !link->pipeline.up);
+    assert(RLOCK__IMPLIES(link->pipeline.close, !link->pipeline.up));
+    assert(
+        RLOCK__IMPLIES(link->pipeline.drains, link->pipeline.sent != NULL || !link->pipeline.up));
     overdue = rlock__pipeline_overdue_at(&link->pipeline);
     if (!link->overdue.set || link->overdue.at != overdue) {
         rlock__timer_set(&link->server->core->timers, &link->overdue, overdue);

@@ -31,8 +31,8 @@ static void tell_out(struct rlock__server *server, struct rlock__replica *it)
 
 static void tell_one(struct rlock__server *server, struct rlock__replica *it)
 {
-    assert(!it->is_out || !it->is_listed);
-    assert(!it->is_foreign || !it->is_known);
+    assert(RLOCK__IMPLIES(it->is_out, !it->is_listed));
+    assert(RLOCK__IMPLIES(it->is_foreign, !it->is_known));
     if (it->is_out && !it->is_told) {
         tell_out(server, it);
         it->is_told = true;

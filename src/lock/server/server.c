@@ -118,7 +118,7 @@ static void note_age_missed(struct rlock__server *server)
 bool rlock__server_is_young(struct rlock__server *server, int64_t min_uptime_us, int64_t now)
 {
     assert(min_uptime_us >= 0);
-    assert(!server->is_age_told || server->started_at != RLOCK__UNKNOWN);
+    assert(RLOCK__IMPLIES(server->is_age_told, server->started_at != RLOCK__UNKNOWN));
     if (min_uptime_us != 0 && !server->is_age_told) {
         note_age_missed(server);
     }

@@ -192,7 +192,7 @@ bool rlock__stock_take(struct rlock__call *call)
     take_out(channel);
     call->number = channel->number;
     joined = rlock__channel_join(call);
-    assert(!joined || call->channel == channel); /* by its number */
+    assert(RLOCK__IMPLIES(joined, call->channel == channel)); /* by its number */
     return joined;
 }
 

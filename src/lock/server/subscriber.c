@@ -17,7 +17,7 @@ int64_t rlock__subscriber_due(const struct rlock__server *server)
     const struct rlock__subscriber *sub = &server->sub;
     const struct rlock__core *core = server->core;
 
-    assert(!sub->up || !sub->tries.connecting);
+    assert(RLOCK__IMPLIES(sub->up, !sub->tries.connecting));
     assert(sub->up || sub->asked == NULL);
     if (sub->up && is_unneeded(server)) {
         return 0;
