@@ -45,6 +45,8 @@ const char *rlock__refused_how(const struct rlock__reply *reply);
 /* A number among the node's settings; none, of which the findings have told, where that is not
  * permitted. */
 int64_t rlock__setting_number(struct rlock__diagnosis *d, const char *name, int64_t none);
+/* Whether releases are announced on sharded channels at the node. */
+bool rlock__announces_sharded(const struct rlock__diagnosis *d);
 
 /* ---- diagnose_cluster.c, diagnose_replicas.c, diagnose_sentinels.c ---- */
 

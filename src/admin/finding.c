@@ -63,3 +63,13 @@ int64_t rlock__setting_number(struct rlock__diagnosis *d, const char *name, int6
                ? rlock__bytes_number(rlock__reply_str(&reply, 1), none)
                : none;
 }
+
+bool rlock__announces_sharded(const struct rlock__diagnosis *d)
+{
+    bool is_sharded;
+
+    rlock__core_mutex_lock(&d->client->mutex);
+    is_sharded = rlock__server_is_sharded(&d->node->server);
+    rlock__core_mutex_unlock(&d->client->mutex);
+    return is_sharded;
+}

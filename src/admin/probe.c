@@ -83,7 +83,9 @@ static int try_force(struct rlock__diagnosis *d, struct rlock_handle *lock)
 
     (void)snprintf(owner, sizeof(owner), "%s:0", d->client->core.opts.uuid);
     ask.owner = rlock__bytes_of(owner);
+    rlock__core_mutex_lock(&d->client->mutex);
     lock->spec->ops->acquire(lock->spec, &ask, &cmd);
+    rlock__core_mutex_unlock(&d->client->mutex);
     code = ask_script(d, &cmd, "no lock is granted");
     return code == 0 ? rlock_force_unlock(lock, NULL) : code;
 }
@@ -268,10 +270,9 @@ static const char *why_no_subscribe(struct rlock__diagnosis *d, const char *comm
 
 static void try_subscribe(struct rlock__diagnosis *d, const struct rlock_handle *lock)
 {
-    const struct rlock__core *core = &d->client->core;
     const struct rlock__bytes channel = lock->spec->channel;
-
-    const char *why = core->opts.sharded && core->opts.announces_both
+    bool is_sharded = rlock__announces_sharded(d);
+    const char *why = is_sharded && d->client->core.opts.announces_both
                           ? why_no_subscribe(d, "SUBSCRIBE", channel)
                           : NULL;
 
@@ -279,11 +280,11 @@ static void try_subscribe(struct rlock__diagnosis *d, const struct rlock_handle 
         rlock__finding(d, RLOCK_LOG_WARNING, "rights",
                        "+subscribe %s: Redisson before 3.22 is not heard", why);
     }
-    why = why_no_subscribe(d, core->opts.sharded ? "SSUBSCRIBE" : "SUBSCRIBE", channel);
+    why = why_no_subscribe(d, is_sharded ? "SSUBSCRIBE" : "SUBSCRIBE", channel);
     if (why != NULL) {
         rlock__finding(d, RLOCK_LOG_WARNING, "rights",
                        "+%ssubscribe %s: waiters ask every %d ms instead of being woken",
-                       core->opts.sharded ? "s" : "", why, (int)(RLOCK__POLL_US / RLOCK__MS));
+                       is_sharded ? "s" : "", why, (int)(RLOCK__POLL_US / RLOCK__MS));
     }
 }
 

@@ -118,7 +118,7 @@ static bool applies(const struct rlock__diagnosis *d, enum where where)
     case BEHIND_SENTINELS:
         return client->router != NULL && client->core.driver.slot == NULL;
     case WITH_SHARDED:
-        return client->core.opts.sharded;
+        return rlock__announces_sharded(d);
     case WITH_ACKS:
         rlock__core_mutex_lock(&client->mutex);
         wants_acks = rlock__acks_needed(&d->node->server) != 0;

@@ -99,21 +99,18 @@ static bool on_changed(struct query *query)
 /* Goes on after a command, with its code. Returns whether there is another one to run. */
 RLOCK__REQUIRES(core) static bool go_on(struct query *query, int code)
 {
-    const struct rlock__core *core = query->spec->core;
+    struct rlock__core *core = query->spec->core;
     struct rlock_info *info = &query->info;
+    bool has_forced = code == 0 && query->forces_now;
 
     query->code = code;
-    if (code != 0) {
-        return false;
+    if (has_forced && !query->opened) {
+        return on_changed(query);
     }
-    if (query->forces_now) {
-        if (!query->opened) {
-            return on_changed(query);
-        }
-        if (info->locked) {
-            rlock__holder_forced(query->spec->core,
-                                 rlock__bytes(query->seen.data, query->seen.len));
-        }
+    if (has_forced && info->locked) {
+        rlock__holder_forced(core, rlock__bytes(query->seen.data, query->seen.len));
+    }
+    if (code != 0 || has_forced) {
         return false;
     }
     info->mine = strncmp(info->holder, core->opts.uuid, RLOCK__UUID_LEN) == 0 &&
@@ -196,9 +193,13 @@ static struct rlock__inquiry *inquiry_new(const struct rlock_handle *lock, bool 
     inquiry->lock = lock;
     inquiry->forces = forces;
     for (size_t i = 0; i < rlock__lock_n(lock); i++) {
-        inquiry->queries[i].inquiry = inquiry;
-        inquiry->queries[i].spec = rlock__lock_spec(lock, i);
-        ask_who(&inquiry->queries[i]);
+        struct query *query = &inquiry->queries[i];
+        struct rlock_client *client = rlock__client_of(rlock__lock_spec(lock, i)->core);
+
+        *query = (struct query){.inquiry = inquiry, .spec = rlock__lock_spec(lock, i)};
+        rlock__core_mutex_lock(&client->mutex);
+        ask_who(query);
+        rlock__core_mutex_unlock(&client->mutex);
     }
     return inquiry;
 }

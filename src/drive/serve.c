@@ -15,6 +15,14 @@ static uint64_t server_number(const char *run_id)
     return run_id[0] == '\0' ? 0 : rlock__bytes_fnv(rlock__bytes_of(run_id));
 }
 
+RLOCK__REQUIRES(core)
+static void found_version(struct rlock__node *node, const struct rlock__greeting *got)
+{
+    if (node->client->core.driver.slot != NULL) { /* other servers have no sharded channels */
+        rlock__server_found_version(&node->server, got->version);
+    }
+}
+
 RLOCK__REQUIRES(send) static void link_up(struct rlock__io *io)
 {
     struct rlock__node *node = io->node;
@@ -25,9 +33,7 @@ RLOCK__REQUIRES(send) static void link_up(struct rlock__io *io)
     atomic_store(&io->server, server_number(got->run_id));
     atomic_store(&io->fd, rlock__conn_fd(io->conn));
     rlock__enter(node->client);
-    if (node->client->core.driver.slot != NULL && got->version != 0) {
-        node->client->core.opts.sharded = got->version >= 7;
-    }
+    found_version(node, got);
     io->link->pipeline.alive_at = io->alive_at;
     io->greeted_at = 0;
     rlock__core_found(server, got->run_id, got->uptime_s, now);
@@ -173,6 +179,7 @@ void rlock__serve_sub(struct rlock__node *node, short revents, int64_t now)
     if (code == 0 && !sub->up && rlock__conn_is_up(sub->conn)) {
         sub->up = true;
         rlock__enter(node->client);
+        found_version(node, rlock__conn_greeting(sub->conn));
         rlock__core_sub_up(&node->server, rlock__now_us());
         rlock__leave(node->client);
     }

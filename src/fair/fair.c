@@ -69,9 +69,12 @@ static void release(const struct rlock__spec *spec, const struct rlock__args *ar
 
 /* Whether the server that has the queue knows everybody that hears a waiter's channel: a plain
  * channel of a cluster may be heard at any node. */
-static bool knows_all_ears(const struct rlock__core *core)
+static bool knows_all_ears(const struct rlock__spec *spec)
 {
-    return core->driver.redirect == NULL || (core->opts.sharded && !core->opts.announces_both);
+    struct rlock__core *core = spec->core;
+
+    return core->driver.redirect == NULL ||
+           (!core->opts.announces_both && rlock__server_is_sharded(core->driver.route(core, spec)));
 }
 
 static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
@@ -80,7 +83,7 @@ static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
     rlock__cmd_key(ret_cmd, spec->key);
     rlock__prefixed_arg(QUEUE, spec->key, ret_cmd);
     rlock__announcement(spec, ret_cmd);
-    rlock__cmd_arg(ret_cmd, rlock__bytes_of(knows_all_ears(spec->core) ? "" : "-"));
+    rlock__cmd_arg(ret_cmd, rlock__bytes_of(knows_all_ears(spec) ? "" : "-"));
 }
 
 static void force(const struct rlock__spec *spec, const struct rlock__args *args,

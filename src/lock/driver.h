@@ -22,8 +22,7 @@ struct rlock__core_opts {
     int64_t op_timeout_us, renewed_lease_us, margin_us;
     int64_t failover_us; /* wire/pipeline.h; 0: nobody replaces a server */
     int64_t unused_us;   /* a server that nothing needs is let go after this; 0: RLOCK__UNUSED_US */
-    bool sharded;        /* releases are announced on sharded channels */
-    bool announces_both; /* with sharded channels: on plain ones too, and both are heard */
+    bool announces_both; /* where channels are sharded: on plain ones too, and both are heard */
     bool no_pass;        /* no hold is passed on inside the client */
     int acks;            /* how many replicas must have what counts: a number, or RLOCK_ACKS_... */
     bool acks_on_disk;   /* they must have it on disk, and so must the primary */

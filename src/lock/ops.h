@@ -154,7 +154,8 @@ extern const struct rlock_ops rlock__fair_ops;
 /* What the key of a fair lock's queue begins with. */
 #define RLOCK__FAIR_QUEUE "redisson_lock_queue"
 
-/* Adds the last arguments of a release: the command that announces it, and the channel. */
+/* Adds the last arguments of a release: the command that announces it at the server that has the
+ * key, and the channel. */
 void rlock__announcement(const struct rlock__spec *spec, struct rlock__cmd *cmd);
 /* Redisson's two forms of a derived name: prefix:{key}, and {key}:suffix. A key that has a brace
  * already gets no others. */

@@ -118,10 +118,12 @@ struct rlock__loss *rlock__loss_free(struct rlock__loss *loss)
 
 void rlock__announcement(const struct rlock__spec *spec, struct rlock__cmd *cmd)
 {
-    const struct rlock__core *core = spec->core;
+    struct rlock__core *core = spec->core;
+    bool is_sharded =
+        core->version != 0 && rlock__server_is_sharded(core->driver.route(core, spec));
     const char *sharded = core->opts.announces_both ? "BOTH" : "SPUBLISH";
 
-    rlock__cmd_arg(cmd, rlock__bytes_of(core->opts.sharded ? sharded : "PUBLISH"));
+    rlock__cmd_arg(cmd, rlock__bytes_of(is_sharded ? sharded : "PUBLISH"));
     rlock__cmd_arg(cmd, spec->channel);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "fair/recorded.h"
+#include "support/alone.h"
 #include "support/run.h"
 
 #define CHANNEL "redisson_lock__channel:{" TOWN_LOCK "}"
@@ -554,6 +555,9 @@ struct town *town_new(uint64_t seed, int64_t slot_ms)
     town->peers = town->peers != NULL ? town->peers : peer_scripts(PEER_NEW);
     town->core.opts.prefix = rlock__bytes("", 0);
     town->core.driver.unref = on_unref;
+    town->core.driver.route = alone_route;
+    town->core.servers = &town->here;
+    town->here.core = &town->core;
     town->spec =
         rlock__spec_new(&town->core, &rlock__fair_ops, rlock__bytes_of(TOWN_LOCK), &tuning);
     return town;

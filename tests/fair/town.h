@@ -63,6 +63,7 @@ struct town {
     struct rlock__timers timers;
     uint64_t conn, random, names;
     struct rlock__core core;
+    struct rlock__server here; /* of the core */
     struct rlock__spec *spec;
     int64_t now;
     size_t n;

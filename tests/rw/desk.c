@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "sim/reply.h"
+#include "support/alone.h"
 
 static void unref(struct rlock__core *core)
 {
@@ -67,7 +68,11 @@ void desk_init(struct desk *desk, struct rlock__bytes name, bool prefer_writers)
     uint64_t asks;
 
     *desk = (struct desk){.server = sim_server_new(1),
-                          .core = {.driver.unref = unref, .opts.prefix = {"", 0}}};
+                          .core = {.driver.unref = unref,
+                                   .driver.route = alone_route,
+                                   .servers = &desk->here,
+                                   .opts.prefix = {"", 0}},
+                          .here.core = &desk->core};
     (void)snprintf(desk->core.opts.uuid, sizeof(desk->core.opts.uuid),
                    "285475da-9152-4c83-822a-67ee2f116a79");
     sim_server_set_events(desk->server,

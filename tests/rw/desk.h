@@ -15,6 +15,7 @@ struct desk {
     uint64_t conn, ear; /* the one that asks, the one that hears the lock's channel */
     int64_t now;        /* ms */
     struct rlock__core core;
+    struct rlock__server here; /* of the core */
     struct rlock__spec *read, *write;
     struct sim_buf frame, heard; /* the latest reply; the messages since desk_heard() */
     struct sim_resp *tree;

@@ -42,7 +42,7 @@ static void check_subscriptions(const struct sim_client *client, unsigned node)
         struct sim_view name = {channel->name.at, channel->name.len};
 
         if ((channel->live &&
-             !sim_server_hears(server, conn->id, name, client->core.opts.sharded)) ||
+             !sim_server_hears(server, conn->id, name, client->nodes[node].sub.is_sharded)) ||
             (channel->plain && !sim_server_hears(server, conn->id, name, false))) {
             sim_violate(client->world, "client %u: believes to hear %.*s at node %u, and does not",
                         client->index, (int)name.len, name.data, node);

@@ -349,6 +349,7 @@ void sim_wire_core(struct sim_client *client, const char *address)
 {
     const struct sim_config *config = &client->world->config;
     struct rlock__core *core = &client->core;
+    bool is_sharded;
 
     core->opts.address = address;
     core->driver.route = route;
@@ -357,7 +358,7 @@ void sim_wire_core(struct sim_client *client, const char *address)
     core->opts.failover_us = config->failover_us;
     core->opts.announces_both = config->both;
     core->opts.no_pass = config->no_pass;
-    core->opts.sharded = config->sharded && !(config->both && client->index == 0);
+    is_sharded = config->sharded && !(config->both && client->index == 0);
     memcpy(client->known, client->world->node_of, sizeof(client->known));
     rlock__core_init(core);
     for (unsigned i = 0; i < config->n_nodes; i++) {
@@ -365,6 +366,7 @@ void sim_wire_core(struct sim_client *client, const char *address)
         sim_node_name(i, client->node_ids[i]);
         client->nodes[i].id = client->node_ids[i];
         rlock__core_add_server(core, &client->nodes[i], config->n_links, config->n_acks);
+        rlock__server_found_version(&client->nodes[i], is_sharded ? 7 : 6);
     }
     sim_map_start(client);
     sim_standby_client(client);

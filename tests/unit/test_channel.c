@@ -53,7 +53,8 @@ static struct scene *scene_open(void)
 
     s = (struct scene){0};
     alone_pair_open(&s.pair, NOW);
-    s.pair.alone.core.opts.sharded = s.pair.alone.core.opts.announces_both = true;
+    rlock__server_found_version(&s.pair.alone.server, 7);
+    s.pair.alone.core.opts.announces_both = true;
     s.other =
         rlock__spec_new(&s.pair.alone.core, &rlock__reentrant_ops, rlock__bytes_of("b"), NULL);
     s.leaves.spec = s.pair.alone.spec;
@@ -118,4 +119,103 @@ TEST(a_subscription_that_ends_unasked_has_no_other_channel_counted_as_live)
     says(s, "unsubscribe", OLD);
     says(s, "sunsubscribe", OLD);
     assert_sent_away(s);
+}
+
+/* ---- A cluster that is being upgraded: a server is older than version 7, another is not ---- */
+
+struct mixed {
+    struct alone_pair pair;
+    struct rlock__listener listener;
+};
+
+static bool asked(const struct rlock__server *server, const char *command)
+{
+    return rlock__bytes_have(rlock__bytes(server->sub.out.data, server->sub.out.len), command);
+}
+
+/* The listener listens at the first server, which has the key. */
+static void begin_mixed(struct mixed *s, int64_t version)
+{
+    *s = (struct mixed){.listener.is_over = false};
+    alone_pair_open(&s->pair, NOW);
+    rlock__server_found_version(&s->pair.alone.server, version);
+    rlock__core_sub_up(&s->pair.alone.server, NOW);
+    s->listener.spec = s->pair.alone.spec;
+    rlock__core_listen(&s->pair.alone.core, &s->listener, NOW);
+}
+
+static void acknowledges(struct mixed *s, const char *kind)
+{
+    const struct rlock__value values[] = {
+        {.type = RLOCK__REPLY_STR, .str = kind, .len = strlen(kind)},
+        {.type = RLOCK__REPLY_STR, .str = OLD, .len = strlen(OLD)},
+        {.type = RLOCK__REPLY_INT, .num = 1}};
+
+    rlock__core_sub_reply(&s->pair.alone.server,
+                          &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, NOW);
+}
+
+#define MIXED_TEST(name, version)                                                                  \
+    TEST_AROUND(name, struct mixed, s, begin_mixed(s, version), alone_pair_close(&s->pair))
+
+MIXED_TEST(a_subscription_at_an_old_server_counts_though_a_newer_server_was_found_meanwhile, 6)
+{
+    assert_true(asked(&s->pair.alone.server, "$9\r\nSUBSCRIBE"));
+    rlock__server_found_version(&s->pair.other, 7);
+    acknowledges(s, "subscribe");
+    assert_true(rlock__channel_is_subscribed(s->listener.channel));
+}
+
+MIXED_TEST(each_server_is_asked_for_the_channels_that_it_has, 7)
+{
+    assert_true(asked(&s->pair.alone.server, "$10\r\nSSUBSCRIBE"));
+    acknowledges(s, "ssubscribe");
+    assert_true(rlock__channel_is_subscribed(s->listener.channel));
+    s->pair.is_moved = true;
+    rlock__server_found_version(&s->pair.other, 6);
+    rlock__core_rerouted(&s->pair.alone.core, NOW);
+    rlock__core_sub_up(&s->pair.other, NOW);
+    assert_true(asked(&s->pair.other, "$9\r\nSUBSCRIBE"));
+    assert_true(asked(&s->pair.alone.server, "$12\r\nSUNSUBSCRIBE"));
+}
+
+/* The server was restarted as a newer one, and a link found that first. */
+MIXED_TEST(a_connection_for_messages_keeps_its_sort_of_channels_until_it_ends, 6)
+{
+    struct rlock__server *server = &s->pair.alone.server;
+
+    rlock__server_found_version(server, 7);
+    acknowledges(s, "subscribe");
+    assert_true(rlock__channel_is_subscribed(s->listener.channel));
+    rlock__core_sub_down(server, NOW);
+    rlock__core_sub_up(server, NOW);
+    assert_true(asked(server, "$10\r\nSSUBSCRIBE"));
+}
+
+static const char *way_of(const struct mixed *s)
+{
+    static char text[256];
+    struct rlock__cmd cmd = {0};
+
+    rlock__announcement(s->pair.alone.spec, &cmd);
+    (void)snprintf(text, sizeof(text), "%.*s", (int)cmd.args.len, cmd.args.data);
+    rlock__cmd_fini(&cmd);
+    return text;
+}
+
+MIXED_TEST(a_release_is_announced_as_its_server_supports_it, 6)
+{
+    rlock__server_found_version(&s->pair.other, 7);
+    assert_non_null(strstr(way_of(s), "$7\r\nPUBLISH\r\n"));
+    s->pair.is_moved = true;
+    assert_non_null(strstr(way_of(s), "$8\r\nSPUBLISH\r\n"));
+}
+
+MIXED_TEST(a_server_that_does_not_tell_its_version_is_taken_for_one_like_the_others, 7)
+{
+    s->pair.is_moved = true;
+    rlock__server_found_version(&s->pair.other, 0);
+    assert_non_null(strstr(way_of(s), "$8\r\nSPUBLISH\r\n"));
+    rlock__server_found_version(&s->pair.other, 6);
+    assert_non_null(strstr(way_of(s), "$7\r\nPUBLISH\r\n"));
 }

@@ -69,13 +69,14 @@ TEST(a_node_of_a_cluster_knows_by_sharded_channels_alone)
 
     alone_open(&s, NOW);
     s.core.driver.redirect = redirect;
-    s.core.opts.sharded = true;
+    rlock__server_found_version(&s.server, 7);
     assert_settled(&s, NOW, "-"); /* which node it is is not known */
     s.server.id = "node";
     assert_settled(&s, NOW, "node");
     s.core.opts.announces_both = true; /* some hear plain ones, anywhere */
     assert_settled(&s, NOW, "-");
-    s.core.opts.announces_both = s.core.opts.sharded = false;
+    s.core.opts.announces_both = false;
+    rlock__server_found_version(&s.server, 6);
     assert_settled(&s, NOW, "-");
     close_scene(&s);
 }

@@ -102,7 +102,7 @@ void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *
     call->request = NULL;
     call->acquire.sent_at = request->t0;
     call->acquire.gen = request->gen;
-    if (call->step != RLOCK__GIVING_UP) { /* else the recovery has all of them */
+    if (request->lost_gen != 0 && call->step != RLOCK__GIVING_UP) { /* else recovery has it */
         rlock__in_flight_add_lost(&call->acquire.ticket->in_flight, call->link, request->lost_gen);
     }
 }

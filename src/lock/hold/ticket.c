@@ -11,7 +11,7 @@ static struct rlock__ticket *take_spare(struct rlock__core *core)
 
     assert((core->recovery.n_spares == 0) == (ticket == NULL));
     if (ticket != NULL) {
-        LL_DELETE(core->recovery.spares, ticket);
+        core->recovery.spares = ticket->next;
         ticket->next = NULL;
         core->recovery.n_spares--;
     }

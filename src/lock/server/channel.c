@@ -41,7 +41,7 @@ static void add_command(struct rlock__channel *const *channels, size_t n, bool s
 
 void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool subscribe)
 {
-    const struct rlock__core *core = n > 0 ? channels[0]->server->core : NULL;
+    bool sharded = n > 0 && channels[0]->server->sub.is_sharded;
 
     for (size_t i = 0; i < n; i++) {
         struct rlock__channel *channel = channels[i];
@@ -54,13 +54,13 @@ void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool 
         channel->shares = i + 1 < n;
         channel->is_elsewhere = false;
         DL_APPEND2(channel->server->sub.asked, channel, asked_prev, asked_next);
-        channel->plain_asked = core->opts.sharded && core->opts.announces_both;
+        channel->plain_asked = sharded && channel->server->core->opts.announces_both;
     }
     if (n > 0 && channels[0]->plain_asked) {
         add_command(channels, n, false, subscribe);
     }
     if (n > 0) {
-        add_command(channels, n, core->opts.sharded, subscribe);
+        add_command(channels, n, sharded, subscribe);
         rlock__server_touch(channels[0]->server);
     }
 }

@@ -19,9 +19,10 @@ struct rlock__bytes rlock__settled(const struct rlock__server *server, int64_t n
 {
     const struct rlock__core *core = server->core;
     bool in_cluster = core->driver.redirect != NULL;
+    bool all_sharded = rlock__server_is_sharded(server) && !core->opts.announces_both;
 
     if ((core->moved_at != 0 && now < core->moved_at + SETTLED_US) ||
-        (in_cluster && (!core->opts.sharded || core->opts.announces_both || server->id == NULL))) {
+        (in_cluster && (!all_sharded || server->id == NULL))) {
         return rlock__bytes("-", 1);
     }
     return in_cluster ? rlock__bytes_of(server->id) : rlock__bytes("", 0);

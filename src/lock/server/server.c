@@ -86,6 +86,13 @@ bool rlock__server_found(struct rlock__server *server, const char *run_id, int64
     return restarted;
 }
 
+void rlock__server_found_version(struct rlock__server *server, int64_t version)
+{
+    if (version > 0) {
+        server->version = server->core->version = version;
+    }
+}
+
 void rlock__server_changed(struct rlock__server *server, int64_t now)
 {
     struct rlock__call *call;

@@ -47,8 +47,9 @@ struct rlock__server {
     struct rlock__subscriber sub;
     char run_id[RLOCK__RUN_ID_SIZE]; /* "" unknown */
     unsigned life;                   /* counts its restarts */
-    bool is_age_told;                /* it tells since when it runs */
-    bool is_age_missed;              /* that it does not was logged */
+    int64_t version;      /* of a cluster's node: the first number of its Redis; 0 unknown */
+    bool is_age_told;     /* it tells since when it runs */
+    bool is_age_missed;   /* that it does not was logged */
     int64_t started_at;   /* by our clock, no earlier than it did; RLOCK__UNKNOWN before all else */
     int64_t seen_at;      /* when this run of it was first seen */
     int64_t clock_offset; /* the server's clock less ours, at the last renewal; 0 unknown */
@@ -63,6 +64,10 @@ void rlock__server_fini(struct rlock__server *server);
  * runs, by its own count. Returns whether it is another run than before. */
 bool rlock__server_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,
                          int64_t now);
+/* A new connection to a node of a cluster learned the first number of its version of Redis; 0: it
+ * does not tell. Nodes may differ while a cluster is upgraded. */
+void rlock__server_found_version(struct rlock__server *server, int64_t version)
+    RLOCK__REQUIRES(core);
 /* It is another run than before, or another server: links to that one are broken, and whoever waits
  * for a lock looks again. */
 void rlock__server_changed(struct rlock__server *server, int64_t now);

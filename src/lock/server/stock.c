@@ -27,10 +27,8 @@ struct rlock__stock {
  * told apart for each. */
 static bool may_have(const struct rlock__call *call)
 {
-    const struct rlock__core *core = call->core;
-
     return (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0 &&
-           !(core->opts.sharded && core->opts.announces_both);
+           !(call->core->opts.announces_both && rlock__route(call->spec)->server->sub.is_sharded);
 }
 
 static struct rlock__stock *stock_of(struct rlock__table_node *node)

@@ -50,6 +50,7 @@ void rlock__subscriber_up(struct rlock__server *server, int64_t now)
     rlock__tries_up(&server->sub.tries, server->core, now);
     server->sub.heard_at = now;
     server->sub.pinged_at = 0;
+    server->sub.is_sharded = rlock__server_is_sharded(server);
     rlock__channels_up(server);
 }
 
@@ -88,7 +89,7 @@ static void on_answer(struct rlock__channel *channel, struct rlock__bytes what, 
 {
     const char *plain = subscribed ? "subscribe" : "unsubscribe";
 
-    if (channel->server->core->opts.sharded && rlock__bytes_equal(what, rlock__bytes_of(plain))) {
+    if (channel->server->sub.is_sharded && rlock__bytes_equal(what, rlock__bytes_of(plain))) {
         rlock__channel_plain(channel, subscribed);
     } else {
         rlock__channel_acknowledged(channel, subscribed);

@@ -10,6 +10,7 @@ struct rlock__channel;
 struct rlock__subscriber {
     struct rlock__tries tries;
     bool up;
+    bool is_sharded;                  /* it subscribes to sharded channels, as long as it is up */
     bool refused;                     /* a subscription was, and was logged */
     bool plain_refused;               /* the same of a plain channel beside a sharded one */
     struct rlock__channel *asked;     /* what SUBSCRIBE and UNSUBSCRIBE asked for, in that order */
