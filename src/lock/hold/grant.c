@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A grant: over which link it is kept, how long it is valid, and what comes next for it. */
+/* A grant: the link that renews it, its validity, and its timer. */
 #include <assert.h>
 #include <utlist.h>
 
@@ -44,7 +44,7 @@ void rlock__grant_seen(struct rlock__grant *grant)
 {
     assert(grant->is_numbered);
     grant->verifies = grant->failed_over = false;
-    if (!grant->is_guarded) { /* that one is lost with its server's life, seen or not */
+    if (!grant->is_guarded) { /* a restart ends a guarded grant, even if the server has it */
         grant->life = grant->link->server->life;
     }
     assert(grant->is_guarded || !rlock__grant_moved(grant));
@@ -94,7 +94,7 @@ void rlock__grant_plan(struct rlock__grant *grant)
     if (!renewed) {
         rlock__grant_wait(grant, false);
     }
-    if (grant->releasing) { /* without an answer; one that is refused is tried again */
+    if (grant->releasing) { /* a refused release is sent again when it is due */
         bool waits = grant->release == NULL && hold->turn == NULL;
 
         at = waits ? rlock__min(grant->due, grant->free_by) : grant->free_by;
@@ -120,14 +120,14 @@ void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t leas
     assert(grant->hold->state == RLOCK__HOLD_HELD);
     assert(grant->is_numbered && lease_us > 0);
     if (!RLOCK__ENSURE(core, t0 <= now && until < now + lease_us)) {
-        return; /* the validity ends as it did */
+        return; /* the validity does not change */
     }
     grant->valid_until = rlock__max(grant->valid_until, until);
     grant->leased_at = rlock__max(grant->leased_at, t0);
     rlock__grant_may_last(grant, rlock__free_by(now, lease_us));
     atomic_store(&grant->hold->view->valid_until,
                  rlock__hold_left(grant->hold) != 0 ? grant->valid_until : 0);
-    assert(grant->valid_until <= grant->free_by); /* the server's lease is longer */
+    assert(grant->valid_until <= grant->free_by); /* the server's lease outlasts the validity */
     assert(grant->leased_at <= now);
 }
 
@@ -195,7 +195,7 @@ int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
     return most != 0 ? rlock__min(lease, most) : lease;
 }
 
-/* On a grid of a twentieth of the period, so that neighbours share a batch from then on. */
+/* Rounds to a grid of a twentieth of the period, so that neighbours share a batch from then on. */
 void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us)
 {
     int64_t grid = rlock__max(grant->hold->spec->core->opts.renewed_lease_us / 60, RLOCK__MS);

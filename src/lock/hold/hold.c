@@ -35,8 +35,8 @@ void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state)
 
     assert(may);
     (void)may;
-    assert(state != RLOCK__HOLD_HELD || hold->turn != NULL); /* a call takes it in its turn */
-    assert(state == RLOCK__HOLD_LOST || hold->busy);         /* so does the call that ends it */
+    assert(state != RLOCK__HOLD_HELD || hold->turn != NULL); /* only a call gets the hold, */
+    assert(state == RLOCK__HOLD_LOST || hold->busy);         /* or ends it, with the turn */
     hold->state = state;
 }
 
@@ -53,7 +53,7 @@ void rlock__hold_granted(struct rlock__hold *hold, struct rlock__call *call, int
     assert(!grant->releasing && grant->release == NULL);
     if (hold->state == RLOCK__HOLD_NONE) {
         assert(call->acquire.target == 1);
-        assert(grant->ticket == NULL && grant->undone == NULL); /* of the hold before it */
+        assert(grant->ticket == NULL && grant->undone == NULL); /* the hold before left nothing */
         rlock__hold_state(hold, RLOCK__HOLD_HELD);
         grant->link = call->link;
         grant->life = call->link->server->life;
@@ -70,7 +70,7 @@ void rlock__hold_granted(struct rlock__hold *hold, struct rlock__call *call, int
     rlock__grant_set_valid(grant, t0, lease_us, now);
     rlock__grant_plan(grant);
     assert(hold->count == call->acquire.target);
-    assert(now < grant->valid_until); /* the caller gave back a hold that had ended */
+    assert(now < grant->valid_until); /* the caller gives back a grant that is over already */
 }
 
 void rlock__hold_over(struct rlock__hold *hold)
@@ -85,7 +85,7 @@ void rlock__hold_over(struct rlock__hold *hold)
         rlock__grant_clear(hold->grant);
     }
     assert(atomic_load(&hold->view->count) == 0);
-    assert(hold->grant == NULL || hold->grant->hold == hold); /* the row keeps it, as new */
+    assert(hold->grant == NULL || hold->grant->hold == hold); /* the row keeps the cleared grant */
 }
 
 void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now)
@@ -94,8 +94,8 @@ void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *ans
     bool replaced = grant->ticket != NULL && grant->ticket->in_flight.replaced;
 
     assert(hold->state != RLOCK__HOLD_NONE);
-    assert(grant->release == NULL);             /* it was answered, or abandoned */
-    if (rlock__ticket_may_run(grant->ticket)) { /* and would find the lock free */
+    assert(grant->release == NULL);             /* the release was answered, or abandoned */
+    if (rlock__ticket_may_run(grant->ticket)) { /* a late copy would take the free lock */
         rlock__recover_ended(hold, now);
     }
     if (answer != NULL) {
@@ -108,7 +108,7 @@ void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *ans
     }
 }
 
-/* To its owner; unless that has given up all of it. */
+/* Reports the loss to the owner, unless the owner has given up all levels. */
 static void report(struct rlock__hold *hold, enum rlock_reason reason)
 {
     struct rlock__core *core = hold->spec->core;
@@ -134,7 +134,7 @@ static void report(struct rlock__hold *hold, enum rlock_reason reason)
     }
 }
 
-/* Whether the server may know a hold that was lost so. */
+/* Whether the server may still have a hold that was lost for this reason. */
 static bool may_be_there(enum rlock_reason reason)
 {
     return reason == RLOCK_LOST_EXPIRED || reason == RLOCK_LOST_CLOSED ||
@@ -160,12 +160,12 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
     atomic_store(&hold->view->valid_until, 0);
     report(hold, reason);
     if (reason != RLOCK_LOST_THREAD_EXITED && (may_be_there(reason) || may_run)) {
-        /* The server has it still, or again when a late copy runs: give it back. That of a thread
-         * that ended protects what it left until its lease ends. */
+        /* The server still has the hold, or may have it again when a late copy runs: release it.
+         * But after a thread has ended, the lease goes on protecting what the thread left. */
         rlock__recover_lost(hold, now);
     }
     rlock__grant_plan(grant);
-    assert(!grant->is_waiting);                   /* it is renewed no more */
+    assert(!grant->is_waiting);                   /* a lost hold is not renewed */
     assert(grant->timer.set == grant->releasing); /* only its last release goes on */
     assert(hold->owed.n == 0);
     rlock__queue_released(hold->spec->core, hold->spec, 0, now);
@@ -177,12 +177,12 @@ void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now)
     enum rlock_reason reason = taken ? RLOCK_LOST_TAKEN : RLOCK_LOST_DELETED;
 
     assert(grant != NULL);
-    if (now >= grant->valid_until) { /* it had ended before the answer came */
+    if (now >= grant->valid_until) { /* the validity ended before the answer came */
         reason = RLOCK_LOST_EXPIRED;
     } else if (grant->leased_at < grant->link->server->stepped_at) {
-        /* the clock was set forward since then, so the lease ended early */
+        /* the server's clock was set forward since then, so the lease ended early */
         reason = RLOCK_LOST_CLOCK_STEPPED;
-    } else if (grant->failed_over) { /* the promoted replica never had it */
+    } else if (grant->failed_over) { /* the promoted replica never had the hold */
         reason = RLOCK_LOST_NOT_REPLICATED;
     }
     rlock__hold_lose(hold, reason, now);
@@ -193,7 +193,7 @@ static void sweep(struct rlock__hold *hold, int64_t now)
     const struct rlock__grant *grant = hold->grant;
     bool closed = hold->spec->core->closed;
 
-    assert(hold->state != RLOCK__HOLD_NONE || hold->busy); /* else it was freed */
+    assert(hold->state != RLOCK__HOLD_NONE || hold->busy); /* other rows without levels are freed */
     if (closed && grant != NULL && !grant->releasing) {
         rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);
     }
@@ -230,7 +230,7 @@ void rlock__core_finalize(struct rlock__core *core, const struct rlock__spec *sp
     struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
 
     if (hold != NULL && hold->provisional > 0) {
-        assert(hold->state != RLOCK__HOLD_NONE); /* that has no level to keep */
+        assert(hold->state != RLOCK__HOLD_NONE); /* a row without levels has no provisional ones */
         hold->provisional--;
         rlock__grant_plan(hold->grant);
     }
@@ -242,7 +242,7 @@ void rlock__core_end_renewal(struct rlock__core *core, const struct rlock__spec 
     struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
 
     if (hold != NULL && hold->renewals > 0) {
-        assert(hold->state != RLOCK__HOLD_NONE); /* that has no level to renew */
+        assert(hold->state != RLOCK__HOLD_NONE); /* a row without levels has nothing to renew */
         hold->renewals--;
         rlock__grant_plan(hold->grant);
     }

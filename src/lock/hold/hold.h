@@ -22,15 +22,17 @@ struct rlock__hold *rlock__hold_by_lock(struct rlock__core *core, const struct r
 /* Finds the row, or makes one; NULL without memory. */
 struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
                                     struct rlock__owner owner);
-/* Sees to it that the row has a view, of this kind. False without memory. */
+/* Ensures that the row has a view, of the spec's kind. Returns false without memory. */
 bool rlock__hold_view(struct rlock__hold *hold, struct rlock__spec *spec);
-/* Allocates all that an attempt of the call needs when it is granted or given up, and what tells of
- * a loss: once it is sent, nothing of that can fail for want of memory. False without any. */
+/* Allocates all that the call may need after its attempt is sent: for the grant, for giving up, and
+ * for the report of a loss. Then none of these can fail for want of memory. Returns false without
+ * memory. */
 bool rlock__hold_prepare(struct rlock__call *call);
-/* From now on the hold is found by this number; or by none. */
+/* From now on rlock__hold_by_number() finds the hold by this number, or does not find it any
+ * more. */
 void rlock__grant_number(struct rlock__grant *grant, uint64_t number);
 void rlock__grant_unnumber(struct rlock__grant *grant);
-/* Nothing is granted any more: it is as new. */
+/* Clears the grant: nothing is granted any more. */
 void rlock__grant_clear(struct rlock__grant *grant);
 /* Frees a row that has no calls. */
 void rlock__hold_free(struct rlock__hold *hold);
@@ -40,86 +42,90 @@ void rlock__holds_fini(struct rlock__core *core);
 
 /* ---- hold.c ---- */
 
-/* Moves it to another state: from none to held, from held to lost, and from both to none. */
+/* Moves the hold to another state: from none to held, from held to lost, and from both to none. */
 void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state);
 /* The server granted the call its count, with a lease that began at t0 at the earliest. */
 void rlock__hold_granted(struct rlock__hold *hold, struct rlock__call *call, int64_t t0,
                          int64_t lease_us, int64_t now);
 /* The hold is over, held or lost. Its row stays while it has calls. */
 void rlock__hold_over(struct rlock__hold *hold);
-/* The same for one that was unlocked, as the answer says (NULL: there is no answer). */
+/* The hold was unlocked. answer: to its release; NULL: there is none. */
 void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now);
 /* The hold is lost, for good. Does nothing unless it is held. */
 void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now);
-/* The server answered that it has no such hold; taken: somebody else has the lock. So the hold is
- * lost. Finds out why: it expired, the server's clock was set, or it was taken or deleted. */
+/* The server answered that it does not have the hold: the hold is lost. taken: another owner has
+ * the lock. Finds the reason: the hold expired, the server's clock was set, a promoted replica
+ * never had it, or somebody took or deleted the lock. */
 void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now);
-/* Goes on with the sweep, from core.sweep on: ends the holds that must not outlive the server's
- * restart, or the client. Looks at `most` rows at most. Returns at how many it looked. */
+/* Continues the sweep at core.rows.sweep: ends the holds that must not outlive the server's
+ * restart, or the client, and verifies holds whose server may have changed. Visits `most` rows at
+ * most. Returns how many it visited. */
 size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now);
 
-/* ---- levels.c: how often a hold is held, and which of its levels are renewed ---- */
+/* ---- levels.c: how many levels a hold has, and which of them are renewed ---- */
 
-/* Whether it is renewed: for a level that asked for that, or for a group that is not whole yet.
- * Levels that an unlock gives up ask for nothing. */
+/* Whether the hold is renewed, because a level asked for that or because a group is not complete
+ * yet. Levels that an unlock gives up do not count. */
 bool rlock__hold_is_renewed(const struct rlock__hold *hold);
-/* A level of it was granted, with a lease that began at t0 at the earliest. */
+/* A level of the hold was granted, with a lease that began at t0 at the earliest. */
 void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
                            int64_t lease_us);
 /* The levels that a call gives up. */
 struct rlock__levels rlock__levels_of(const struct rlock__call *call);
 void rlock__levels_add(struct rlock__levels *levels, const struct rlock__levels *more);
-/* The levels of the release under way are gone, and others remain. */
+/* The release has ended its levels, and other levels remain. */
 void rlock__hold_drop_levels(struct rlock__hold *hold);
-/* It was lost: levels that were given up before wait for no unlock. */
+/* The hold was lost: drops the levels that were given up before, since no unlock will come for
+ * them. */
 void rlock__hold_drop_owed(struct rlock__hold *hold);
-/* Sets how many levels it has, also for its owner's thread. */
+/* Sets how many levels the hold has, and updates its view. */
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count);
-/* How many levels its owner has not given up. */
+/* How many levels of the hold its owner has not given up. */
 uint32_t rlock__hold_left(const struct rlock__hold *hold);
-/* Shows its owner's thread how many these are. Without any, the hold is not valid. */
+/* Writes that number into the view. If it is 0, the view is not valid any more. */
 void rlock__hold_show(struct rlock__hold *hold);
-/* Plans what comes next for it: an unlock has joined its line, or left it. */
+/* An unlock has joined the hold's line, or left it: plans the hold's timer again. */
 void rlock__hold_plan(struct rlock__hold *hold);
 
 /* ---- grant.c ---- */
 
-/* The link that its next command goes over. It may be another one than before: a key may move. */
+/* Updates and returns the link for the grant's next command. The link changes if the key moves. */
 struct rlock__link *rlock__grant_route(struct rlock__grant *grant);
-/* Has the server asked whether it is there, now. */
+/* Asks the server, by a renewal that is due now, whether it has the hold. */
 void rlock__grant_verify(struct rlock__grant *grant, int64_t now);
-/* Its server said that it is there. */
+/* The server reported that it has the hold. */
 void rlock__grant_seen(struct rlock__grant *grant);
-/* Whether its server may be another one than that which last said so. */
+/* Whether the server may be another one than the server that last reported that. */
 bool rlock__grant_moved(const struct rlock__grant *grant);
-/* Its renewal waits to be sent from now on, or does not. It is to be planned next. */
+/* From now on the grant's renewal waits to be sent, or does not. The caller then plans the
+ * grant. */
 void rlock__grant_wait(struct rlock__grant *grant, bool waits);
-/* Nothing comes next for it. */
+/* Unsets the grant's timer. */
 void rlock__grant_unset(struct rlock__grant *grant);
-/* Sets the timer to what comes next: its renewal, or the end of its validity. */
+/* Sets the grant's timer to what comes next: a renewal, a release, or the end of the validity. */
 void rlock__grant_plan(struct rlock__grant *grant);
 /* Sets the validity. The server's lease ends lease_us after t0 at the earliest, and lease_us after
  * now at the latest. The validity never gets shorter here. */
 void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now);
-/* The same for a command that does more than that: where replicas acknowledge they do not tell of
- * it, and the validity stays. */
+/* The same for a command that extends the lease as a side effect. If replicas acknowledge, the
+ * client does not wait for them here, and the validity does not change. */
 void rlock__grant_extended(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now);
-/* What was sent may make the server's lease last until then. */
+/* A command that was sent may make the server's lease last until free_by. */
 void rlock__grant_may_last(struct rlock__grant *grant, int64_t free_by);
-/* The same for a renewal that is under way, if one is: it may run yet, or be sent once more. */
+/* The same for a renewal in flight, if there is one: it may still run, or be sent again. */
 void rlock__grant_mind_renewal(struct rlock__grant *grant, int64_t now);
 /* The same for levels that were given up while copies of them may still run. */
 void rlock__grant_mind_levels(struct rlock__grant *grant, int64_t now);
-/* A release goes on without its call (NULL: it has none). If the call is a member's, its group is
- * in doubt until the release ends. */
+/* A release goes on without its call (NULL: there is no call). If the call is a group member's, the
+ * group is in doubt until the release ends. */
 void rlock__grant_doubt(struct rlock__grant *grant, struct rlock__call *call);
-/* Cuts a lease that is asked for at that time so that the hold does not last longer than max_hold,
- * which counts from its first level. The lease never ends before the validity does. */
+/* Shortens a lease that is asked for at that time, so that the hold does not last longer than
+ * max_hold, counted from its first level. The lease never ends before the validity does. */
 int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int64_t at);
 /* The lease that an attempt asks for at that time. A nested level asks for no more than max_hold
  * leaves the whole hold. */
 int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at);
-/* One that was granted or renewed at t0 is due after a third of its lease. */
+/* The hold was granted or renewed at t0: its renewal is due a third of the lease later. */
 void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us);
 
 #endif

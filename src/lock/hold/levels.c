@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The levels of a hold: its owner's own, and those of groups; which of them are renewed, and which
- * of them unlocks have given up. The levels of groups end in any order, so each group answers for
- * its own. The owner's own levels end with the last one first.
+ * The levels of a hold: the owner's own levels, and the levels of groups. This file counts them,
+ * those that are renewed, and those that unlocks have given up. The levels of groups end in any
+ * order, so a release says what it gives up. Of the owner's own levels the last one ends first.
  */
 #include <assert.h>
 
@@ -18,7 +18,8 @@ void rlock__levels_add(struct rlock__levels *levels, const struct rlock__levels 
     assert(levels->members <= levels->n);
 }
 
-/* All that unlocks give up: by a release that has the turn, or by one that had none. */
+/* All levels that unlocks give up: those of the release that has the turn, and those that unlocks
+ * without a turn left. */
 static struct rlock__levels given_up(const struct rlock__hold *hold)
 {
     struct rlock__levels all = hold->leaves;
@@ -37,7 +38,7 @@ struct rlock__levels rlock__levels_of(const struct rlock__call *call)
                                   .provisional = call->provisional};
 }
 
-/* Whether it is renewed for the levels that unlocks leave. */
+/* Whether the levels that unlocks leave need the renewal. */
 static bool is_renewed_for_the_rest(const struct rlock__hold *hold)
 {
     struct rlock__levels gone = given_up(hold);
@@ -137,7 +138,7 @@ void rlock__hold_drop_levels(struct rlock__hold *hold)
 
 void rlock__hold_drop_owed(struct rlock__hold *hold)
 {
-    assert(hold->state == RLOCK__HOLD_LOST); /* else a release would go on with them */
+    assert(hold->state == RLOCK__HOLD_LOST); /* a held hold still releases them */
     drop(hold, &hold->owed);
 }
 
@@ -161,7 +162,7 @@ void rlock__hold_show(struct rlock__hold *hold)
 
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count)
 {
-    assert(count <= hold->count + 1); /* each level takes a call */
+    assert(count <= hold->count + 1); /* a call adds one level */
     hold->count = count;
     rlock__hold_show(hold);
 }

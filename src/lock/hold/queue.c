@@ -9,15 +9,15 @@
 #include "lock/server/channel.h"
 #include "lock/server/route.h"
 
-#define PAUSE_US RLOCK__MS            /* the shortest: a client that hears is there by then */
+#define PAUSE_US RLOCK__MS            /* the shortest pause: a subscriber has asked by then */
 #define PAUSE_MORE_US (3 * RLOCK__MS) /* and so much more, at random */
-#define TURNS 8                       /* releases before a pause for those who hear nothing */
-#define PEERS_US RLOCK__SECOND        /* another library that held the lock may come again */
-#define OWED_US (64 * RLOCK__MS)      /* the most that is owed */
-#define YIELDS 5                      /* pauses for one that polls and does not come */
-#define YIELD_US (2 * RLOCK__MS)      /* half of the first; each is twice as long as the last one */
+#define TURNS 8                       /* releases before a pause for others that do not subscribe */
+#define PEERS_US RLOCK__SECOND        /* so long another library that held the lock may come back */
+#define OWED_US (64 * RLOCK__MS)      /* the longest time that is owed to our calls */
+#define YIELDS 5                      /* pauses for a poller that does not come */
+#define YIELD_US (2 * RLOCK__MS)      /* half of the first pause; each next one is twice as long */
 #define YIELD_MORE_US RLOCK__MS       /* and so much more, at random */
-#define LEASE_US (2 * RLOCK__MS) /* the ends of one lease, as two answers give them, differ less */
+#define LEASE_US (2 * RLOCK__MS)      /* two answers differ by less about the end of one lease */
 
 struct rlock__queue {
     struct rlock__table_node node; /* in core.queues, by the lock's key */
@@ -25,19 +25,19 @@ struct rlock__queue {
     struct rlock__core *core;
     struct rlock__spec *spec;
     struct rlock__call *calls;
-    int64_t paused_until;      /* who waits here asks then; 0 at once */
-    int64_t own_due;           /* so many messages of our own release are yet to come */
-    int64_t peers_until;       /* nothing is passed on before: another library comes as well */
+    int64_t paused_until;      /* waiters here ask then; 0: at once */
+    int64_t own_due;           /* messages of our own release that are yet to come */
+    int64_t peers_until;       /* no hold is passed on before: another library competes */
     int64_t peers_at;          /* when the server last named a holder of that library */
-    int64_t peers_lease_until; /* the end of the lease that it had then */
-    int64_t peers_lease_us;    /* the most that was seen to remain of its lease */
-    int64_t owed_us;           /* how much longer than this client it has had the lock */
+    int64_t peers_lease_until; /* the end of that holder's lease */
+    int64_t peers_lease_us;    /* the longest rest of its lease that was seen */
+    int64_t owed_us;           /* how much longer than us it has had the lock */
     unsigned yields;           /* pauses for it since then */
     int64_t left_at;           /* the latest release of this client */
-    int64_t others;            /* so many of those who heard it have not had their turn yet */
+    int64_t others;            /* receivers of its message that had no turn yet */
     unsigned turns;            /* releases since the last pause; polled locks: of the last second */
-    int64_t turns_since;       /* the first of them counts from then */
-    struct rlock__timer paused; /* the pause is over, or that library is forgotten */
+    int64_t turns_since;       /* when that count began */
+    struct rlock__timer paused; /* fires when the pause ends, or that library is forgotten */
 };
 
 static struct rlock__queue *queue_find(struct rlock__core *core, const struct rlock__spec *spec)
@@ -54,7 +54,7 @@ static struct rlock__queue *queue_find(struct rlock__core *core, const struct rl
     return NULL;
 }
 
-/* Whether those who want this lock poll, so that the server does not know them. */
+/* Whether waiters for this lock poll, so that the server does not know of them. */
 static bool is_polled(const struct rlock__queue *queue)
 {
     return queue->spec->ops->pause != NULL && !queue->core->closed;
@@ -66,7 +66,7 @@ static bool has_pollers(const struct rlock__queue *queue)
     return is_polled(queue) && queue->peers_until != 0;
 }
 
-/* Until when the queue is kept for what it has seen and counted of pollers; 0: it is not. */
+/* Until when the queue is kept because it remembers pollers or counts for them; 0: it is not. */
 static int64_t remembered_until(const struct rlock__queue *queue)
 {
     int64_t counted_until = queue->turns != 0 ? queue->left_at + PEERS_US : 0;
@@ -93,7 +93,7 @@ static void queue_settle(struct rlock__queue *queue)
     }
 }
 
-/* Sets the timer for the first of what ends. */
+/* Sets the timer to the end of the pause or of the memory, the earlier one. */
 static void plan(struct rlock__queue *queue)
 {
     int64_t pause = queue->paused_until != 0 ? queue->paused_until : RLOCK__NEVER;
@@ -103,7 +103,7 @@ static void plan(struct rlock__queue *queue)
     rlock__timer_set(&queue->core->timers, &queue->paused, rlock__min(pause, until));
 }
 
-/* Its head, if it waits for that, has a timer of its own. */
+/* A head that waits for the end of the pause has a timer of its own. */
 static void on_paused(struct rlock__timer *timer, int64_t now)
 {
     struct rlock__queue *queue = RLOCK__OF(struct rlock__queue, paused, timer);
@@ -142,7 +142,7 @@ bool rlock__queue_join(struct rlock__call *call, int64_t now)
     struct rlock__queue *queue = queue_find(call->core, call->spec);
 
     assert(call->acquire.queue == NULL);
-    assert(call->hold->turn == call); /* its owner's calls wait in the hold's line */
+    assert(call->hold->turn == call); /* the other calls of its owner wait in the hold's line */
     if (queue == NULL) {
         queue = queue_new(call->core, call->spec, now);
     }
@@ -260,13 +260,13 @@ static int64_t any_pause(struct rlock__core *core)
 }
 
 /*
- * How long those who wait here pause for another library that polls; 0: not at all. This client
+ * How long the waiters here pause for another library that polls; 0: not at all. This client
  * keeps the lock until it has had it for as long as that library. Then it leaves the lock free, for
  * longer each time, because a poller looks more and more seldom.
  */
 static int64_t yield(struct rlock__queue *queue, int64_t now)
 {
-    assert(queue->yields < YIELDS); /* the shift is that small */
+    assert(queue->yields < YIELDS); /* the shift below is small */
     queue->owed_us -= now - rlock__max(queue->left_at, queue->peers_at);
     if (queue->owed_us > 0) {
         return 0;
@@ -276,7 +276,7 @@ static int64_t yield(struct rlock__queue *queue, int64_t now)
     return (YIELD_US + rlock__random(queue->core, YIELD_MORE_US + 1)) << queue->yields;
 }
 
-/* How long those who wait here pause after a release: 0 not at all. */
+/* How long the waiters here pause after a release; 0: not at all. */
 static int64_t pause_after(struct rlock__queue *queue, int64_t now)
 {
     int64_t pause = any_pause(queue->core);
@@ -296,8 +296,8 @@ static int64_t pause_after(struct rlock__queue *queue, int64_t now)
     return pause;
 }
 
-/* receivers: who heard of the release, with the subscriptions that may be our own. Who hears it
- * twice counts twice, and a release of his brings two messages. */
+/* receivers: how many subscriptions received the message, perhaps our own among them. A client with
+ * two subscriptions counts twice; its own release then sends two messages. */
 static struct rlock__queue *take_turns(struct rlock__core *core, struct rlock__spec *spec,
                                        const struct rlock__channel *channel, int64_t receivers,
                                        int64_t now)

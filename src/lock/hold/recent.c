@@ -11,13 +11,13 @@
 struct rlock__recent {
     struct rlock__spec *spec; /* NULL: none */
     uint64_t number;
-    const struct rlock__link *link; /* that it was released over */
-    unsigned life;                  /* of that link's server */
+    const struct rlock__link *link; /* the link of the release */
+    unsigned life;                  /* the life of that link's server */
     int64_t at;
-    int64_t until; /* another server may have it so long; 0: none does */
+    int64_t until; /* until then another server may have the number; 0: none has */
 };
 
-/* How many entries were ever filled: what is behind them is not even cleared. */
+/* How many entries are filled. The memory behind them is not even cleared. */
 static size_t filled(const struct rlock__core *core)
 {
     assert(core->recovery.n_recent == 0 || core->recovery.recent != NULL);
@@ -51,7 +51,7 @@ void rlock__recent_add(const struct rlock__link *link, struct rlock__spec *spec,
                                     .until = replaced ? now + core->opts.renewed_lease_us : 0};
 }
 
-/* Whether the key's server may not know of it. */
+/* Whether the key's server may lack this release. */
 static bool is_unknown(const struct rlock__recent *entry, int64_t now)
 {
     const struct rlock__link *link = entry->link;

@@ -10,7 +10,7 @@
 #include "lock/core.h"
 
 #define RLOCK__RECENT_MAX 1000
-#define RLOCK__RECENT_US (2 * RLOCK__SECOND) /* before the server was last heard */
+#define RLOCK__RECENT_US (2 * RLOCK__SECOND) /* counted back from the server's last reply */
 
 /*
  * The server answered that this number is released. replaced: a copy that may have taken the number

@@ -29,7 +29,7 @@ struct rlock__ticket *rlock__recover_attempt(struct rlock__call *call, uint32_t 
     int64_t lease = rlock__acquire_lease(call, call->acquire.sent_at);
 
     assert(ticket->place == RLOCK__TICKET_CALL && ticket->number == call->number);
-    assert(waits || count == 0); /* a call alone gives up a level */
+    assert(waits || count == 0); /* only a call that waits gives up a nested level */
     rlock__in_flight_add_sent(&ticket->in_flight, call->link, call->acquire.gen);
     rlock__recovery_begin(ticket, call->hold->spec, rlock__max(call->acquire.sent_at, 0) + lease);
     ticket->count = count;
@@ -47,13 +47,13 @@ struct rlock__ticket *rlock__recover_attempt(struct rlock__call *call, uint32_t 
 void rlock__recovery_doubt(struct rlock__ticket *ticket, struct rlock__call *call)
 {
     assert(ticket->place == RLOCK__TICKET_RECOVERY);
-    assert(ticket->doubt == NULL); /* else that one would never be closed */
+    assert(ticket->doubt == NULL); /* nobody would close a doubt that was here before */
     if (call->member) {
         ticket->doubt = rlock__doubt_open(&call->doubt, ticket->free_by);
     }
 }
 
-/* What was in doubt about the release of the hold is in doubt about the recovery. */
+/* What was in doubt until the hold's release ends is now in doubt until the recovery ends. */
 static void take_doubt(struct rlock__ticket *ticket, struct rlock__hold *hold)
 {
     if (hold->turn != NULL && hold->turn->kind == RLOCK__RELEASE) {
@@ -69,7 +69,7 @@ void rlock__recover_ended(struct rlock__hold *hold, int64_t now)
     struct rlock__ticket *ticket = hold->grant->ticket;
 
     assert(ticket->place == RLOCK__TICKET_HOLD && ticket->number == hold->grant->number);
-    assert(hold->grant->lease_us > 0); /* else the recovery would end at once */
+    assert(hold->grant->lease_us > 0); /* without a lease the recovery would end at once */
     hold->grant->ticket = NULL;
     rlock__recovery_begin(ticket, hold->spec, now + hold->grant->lease_us);
     rlock__recovery_release(ticket, now);
@@ -94,7 +94,7 @@ void rlock__recover_lost(struct rlock__hold *hold, int64_t now)
         rlock__in_flight_add_sent(&ticket->in_flight, grant->link, grant->link->pipeline.gen);
         take_doubt(ticket, hold);
         rlock__recovery_line_up(ticket);
-        /* before who waits for the lock here asks for it */
+        /* the release goes out before a waiter here asks for the lock */
         rlock__recovery_flush(ticket->link, now);
     }
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A number is in recovery if no owner here holds it and a copy of its attempts may still run: an
- * attempt was given up, or a hold expired. The number is released behind its last copy on the same
- * link, and after a break again on the next connection, until the reply proves that no copy can
- * run: each copy was answered or overtaken on its own link, or that link was fenced, before the
- * last release was sent. If the key has moved, copies may lie on other links than the key's: a
- * release is sent over those links too. The server's reply proves what the copies before it did
- * there; a refusal proves only that the server has read them. If the server does not let us fence,
- * the number is released again with each renewal tick until a lease after the last copy.
+ * attempt was given up, or a hold expired. The client sends a release behind the last copy on the
+ * same link, and after a break again on the next connection. The recovery ends when a reply proves
+ * that no copy can run: before the last release was sent, each copy was answered or overtaken on
+ * its own link, or its link was fenced. If the key has moved, copies may lie on other links than
+ * the key's: a release is sent over those links too. The server's reply proves what the copies
+ * before it did there; a refusal proves only that the server has read them. If the server does not
+ * let us fence, the client sends a release at each renewal tick until a lease after the last copy.
  *
- * The release of a call's attempt is sent at once. Other releases, and all without a link, wait in
+ * The release of a call's attempt is sent at once if the link is up. All others wait in
  * link.unsent.
  */
 #include <assert.h>
@@ -56,8 +56,8 @@ static void end(struct rlock__ticket *ticket)
     (void)rlock__ticket_free(core, ticket);
 }
 
-/* Another link than the key's on which a copy can be overtaken, or over which what it did can be
- * undone; NULL none. */
+/* Returns another link than the key's that is up and has a copy to overtake, or a copy whose effect
+ * can be undone there; NULL: none. */
 static struct rlock__link *elsewhere(const struct rlock__ticket *ticket,
                                      const struct rlock__link *route)
 {
@@ -72,7 +72,8 @@ static struct rlock__link *elsewhere(const struct rlock__ticket *ticket,
     return NULL;
 }
 
-/* Decides which link the next release goes over. The first goes to the key: others wait for it. */
+/* Decides which link the next release goes over. The first release goes to the key's server,
+ * because waiters of the lock depend on that one. */
 static struct rlock__link *choose(struct rlock__ticket *ticket)
 {
     struct rlock__link *route = rlock__route(ticket->spec);
@@ -120,8 +121,9 @@ static void plan(struct rlock__ticket *ticket, int64_t at)
     rlock__timer_set(&ticket->core->bulk, &ticket->timer, at);
 }
 
-/* Not settled: released again, where that may prove more at once, else with the next renewal tick,
- * until its lease has ended as far as we can know, and no copy is to be fenced. */
+/* A copy is still open. Releases the number again: at once if that may prove more, otherwise at the
+ * next renewal tick. Ends when the lease is over as far as we can know, and no copy waits to be
+ * fenced. */
 static void go_on(struct rlock__ticket *ticket, int64_t now)
 {
     int64_t last = ticket->free_by +
@@ -140,8 +142,9 @@ static void go_on(struct rlock__ticket *ticket, int64_t now)
     plan(ticket, rlock__min(now + ticket->core->opts.renewed_lease_us / 3, last));
 }
 
-/* It has cost a link: another try may do so too, and must not at once. There is one also where the
- * lease has ended, since a queue is not left by that. */
+/* The garbled answer has cost a connection, and another try may cost one too. So it must not come
+ * at once. Even after the end of the lease there is one more try, because a place in a server's
+ * queue does not end with the lease. */
 static void on_garbled(struct rlock__ticket *ticket, int64_t now)
 {
     if (now >= ticket->free_by && ticket->garbled) {
@@ -163,7 +166,7 @@ static void on_error(struct rlock__ticket *ticket, const struct rlock__reply *re
     }
 }
 
-/* The server has the number no more. */
+/* The server does not have the number any more. */
 static void on_released(struct rlock__ticket *ticket, int64_t now)
 {
     struct rlock__call *call = ticket->call;
@@ -183,7 +186,8 @@ static void on_released(struct rlock__ticket *ticket, int64_t now)
     }
 }
 
-/* Its release goes to the server that has the key; see rlock__hop(), rlock__hop_home(). */
+/* If the reply says so, sends the release on to the server that has the key: see rlock__hop(),
+ * rlock__hop_home(). Returns whether it did. */
 static bool hops(struct rlock__ticket *ticket, struct rlock__request *request,
                  const struct rlock__reply *reply, int64_t now)
 {
@@ -228,7 +232,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         on_garbled(ticket, now);
         return;
     }
-    if (reply == NULL) { /* the link broke: it goes on when the next one is up */
+    if (reply == NULL) { /* the link broke: the next connection sends it */
         rlock__recovery_line_up(ticket);
         return;
     }
@@ -299,8 +303,8 @@ void rlock__recovery_supersede(struct rlock__call *call)
         if (ticket->number != call->number) {
             continue;
         }
-        assert(ticket->call == NULL);  /* that call has left the hold */
-        if (ticket->request != NULL) { /* behind a NOSCRIPT it would run after the attempt */
+        assert(ticket->call == NULL);  /* the call that gave up has left the hold */
+        if (ticket->request != NULL) { /* after NOSCRIPT it would run behind the attempt */
             ticket->request->resend = RLOCK__DROP;
         }
         rlock__in_flight_join(&call->acquire.ticket->in_flight, &ticket->in_flight);

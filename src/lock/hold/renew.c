@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Renewal: each hold is due a third of its lease after its last success. What is due goes in
- * batches, one script call each, those whose validity ends first in front; when, spread.c says.
- * Without a link what is due waits for one. A renewal that failed is tried again until the hold's
- * validity ends; "not yours" ends it at once. Nothing is renewed past its validity, and nothing
- * brings back what was lost. Where replicas acknowledge, only a renewal that enough of them have
- * counts.
+ * Renewal: a hold is due a third of its lease after its last success. Holds that are due share
+ * batches of one script call; the validity that ends first comes first. spread.c says when a batch
+ * goes out. While the link is down, due holds wait. A failed renewal is tried again until the
+ * validity ends. "Not yours" ends the hold at once. No hold is renewed past its validity, and
+ * nothing brings back a lost hold. If replicas acknowledge, a renewal counts if enough have it.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -20,18 +19,18 @@
 #include "lock/server/route.h"
 #include "lock/server/send.h"
 
-#define MISFITS 16 /* that are looked at for one batch */
+#define MISFITS 16 /* grants that one batch skips at most */
 #define ALONE_US (60 * RLOCK__SECOND)
 
 struct batch {
     struct rlock__link *link;
-    struct rlock__spec *spec; /* of the first: a reference, for the request may outlive the grant */
+    struct rlock__spec *spec; /* a reference to the first grant's, which may be freed */
     size_t n;
-    struct rlock__grant *grants[RLOCK__BATCH]; /* NULL: over meanwhile */
+    struct rlock__grant *grants[RLOCK__BATCH]; /* NULL: the hold is over */
     int64_t lease_us[RLOCK__BATCH];
-    bool verifies; /* one of them is looked for: the others of that sort follow at once */
+    bool verifies; /* it has a grant to verify: more of them may follow at once */
     struct rlock__ack ack;
-    int64_t t0; /* that its leases count from, once it ran */
+    int64_t t0; /* its leases count from here; set once it ran */
 };
 
 static void free_batch(struct batch *batch)
@@ -40,13 +39,13 @@ static void free_batch(struct batch *batch)
     free(batch);
 }
 
-/* The lease of a renewal that is to change nothing: what the hold has left, and what a server's
- * clock may differ by. */
+/* The lease of a renewal that is to change nothing. It ends the validity where it ends already: see
+ * rlock__valid_until(). */
 static int64_t lease_left(const struct rlock__grant *grant, int64_t now)
 {
     int64_t left = grant->valid_until - now + grant->hold->spec->core->opts.margin_us;
 
-    return left + rlock__max(2 * RLOCK__MS, left / 99); /* which the validity is shorter by */
+    return left + rlock__max(2 * RLOCK__MS, left / 99); /* the validity is shorter by this */
 }
 
 static int64_t whole_lease(const struct rlock__hold *hold)
@@ -56,7 +55,7 @@ static int64_t whole_lease(const struct rlock__hold *hold)
     return renewed ? hold->spec->core->opts.renewed_lease_us : hold->provisional_us;
 }
 
-/* What a renewal now asks for: never past max_hold. */
+/* The lease that a renewal now asks for: never past max_hold. */
 static int64_t lease_of(const struct rlock__grant *grant, int64_t now)
 {
     if (!rlock__hold_is_renewed(grant->hold)) {
@@ -74,13 +73,13 @@ static bool is_worth(struct rlock__grant *grant, int64_t now)
         rlock__valid_until(grant->hold->spec->core, now, lease) > grant->valid_until) {
         return true;
     }
-    grant->due = lease < whole /* what max_hold leaves grows no more */
+    grant->due = lease < whole /* the time that max_hold leaves only gets shorter */
                      ? RLOCK__NEVER
                      : grant->valid_until - 2 * (whole / 3);
     return false;
 }
 
-/* Why its validity has ended. */
+/* Why the grant's validity has ended. */
 static enum rlock_reason why_over(const struct rlock__grant *grant)
 {
     return grant->unacked ? RLOCK_LOST_NOT_REPLICATED : RLOCK_LOST_EXPIRED;
@@ -103,7 +102,7 @@ void rlock__renew_due(struct rlock__grant *grant, int64_t now)
 
 /* ---- Answers ---- */
 
-/* Soon enough for several tries more in what is left of its validity. */
+/* Plans another try, soon enough for several more before the validity ends. */
 static void again(struct rlock__grant *grant, int64_t now)
 {
     int64_t most = rlock__max((grant->valid_until - now) / 4, RLOCK__MS);
@@ -132,7 +131,7 @@ static void note_late(const struct rlock__grant *grant, int64_t lease_us, int64_
     }
 }
 
-/* status: what the script said of it; 2: nothing. */
+/* status: the script's answer for the grant; 2: there is none. */
 static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t t0,
                             int64_t lease_us, int64_t now)
 {
@@ -158,8 +157,8 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
 
 static rlock__ack_fn on_decided;
 
-/* A renewal of one hold goes to the server that has the key. "Not there" from behind ASKING is said
- * once more by the server that the map names before it is believed. */
+/* Sends a batch of one hold on to the server that has the key. "Not there" from behind ASKING
+ * counts only if the server that the slot map names says so too. */
 static bool hops(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct batch *batch = request->subject;
@@ -179,7 +178,7 @@ static bool hops(struct rlock__request *request, const struct rlock__reply *repl
     return true;
 }
 
-/* What the server said of one of its holds. counts: that it was renewed does. */
+/* Takes the server's answer for one hold of the batch. counts: a success counts. */
 static void settle_one(struct batch *batch, size_t i, int64_t status, bool counts, int64_t now)
 {
     struct rlock__grant *grant = batch->grants[i];
@@ -187,13 +186,13 @@ static void settle_one(struct batch *batch, size_t i, int64_t status, bool count
     assert(grant->batch_entry == &batch->grants[i]);
     batch->grants[i] = NULL;
     grant->batch_entry = NULL;
-    if (!counts || grant->releasing) { /* it may have run, and late: it may have been sent twice */
+    if (!counts || grant->releasing) { /* a second copy may have run as late as now */
         rlock__grant_may_last(grant, rlock__free_by(now, batch->lease_us[i]));
     }
     on_grant_answer(grant, status == 1 && !counts ? 2 : status, batch->t0, batch->lease_us[i], now);
 }
 
-/* Those that it renewed are over with it. */
+/* Takes the answer for the holds that the batch renewed, and frees it. */
 static void settle(struct batch *batch, bool counts, int64_t now)
 {
     assert(batch->link->renewing > 0);
@@ -218,7 +217,7 @@ static void on_decided(struct rlock__ack *ack, const struct rlock__waited *waite
     settle(batch, enough, now);
 }
 
-/* Each hold that was not renewed hears so at once. Returns whether the others are left. */
+/* Takes the answer for each hold that was not renewed. Returns whether the other holds are left. */
 static bool settle_others(struct batch *batch, const struct rlock__reply *reply, int64_t now)
 {
     bool good = reply != NULL && !rlock__reply_is_error(reply);
@@ -230,7 +229,7 @@ static bool settle_others(struct batch *batch, const struct rlock__reply *reply,
 
         if (grant != NULL && status != 1) {
             grant->alone_until = scattered ? now + ALONE_US : grant->alone_until;
-            if (reply == NULL) { /* unfenced, it may run while the lease lasts */
+            if (reply == NULL) { /* an unfenced copy may run until the lease ends */
                 rlock__grant_may_last(grant, rlock__free_by(now, 2 * batch->lease_us[i]));
             }
             settle_one(batch, i, status, reply != NULL, now);
@@ -241,7 +240,7 @@ static bool settle_others(struct batch *batch, const struct rlock__reply *reply,
     return good;
 }
 
-/* Each hold that is renewed is written. */
+/* A renewed hold is a write to the server. */
 static void note_written(const struct batch *batch, const struct rlock__request *request,
                          const struct rlock__reply *reply)
 {
@@ -305,7 +304,7 @@ static void add(struct batch *batch, struct rlock__request *request, struct rloc
     request->cmd.parts++;
 }
 
-/* Without memory: its grants are due again soon. */
+/* There was no memory to send it: its grants are due again soon. */
 static void drop_batch(struct batch *batch, int64_t now)
 {
     for (size_t i = 0; i < batch->n; i++) {
@@ -315,8 +314,8 @@ static void drop_batch(struct batch *batch, int64_t now)
     free_batch(batch);
 }
 
-/* Whether it may join the batch. One key that is missing costs the whole batch while its slot is
- * being moved: so what was in such a batch goes alone for a while. */
+/* Whether the grant may join the batch. While a slot moves, one missing key makes the server refuse
+ * the whole batch. So after that its grants are renewed alone for a while. */
 static bool fits(const struct batch *batch, const struct rlock__grant *grant, int64_t now)
 {
     const struct rlock__grant *first = batch->n > 0 ? batch->grants[0] : NULL;
@@ -326,7 +325,7 @@ static bool fits(const struct batch *batch, const struct rlock__grant *grant, in
                              now >= first->alone_until && now >= grant->alone_until);
 }
 
-/* Takes the most urgent ones that fit into one batch; the others stay due. */
+/* Takes the most urgent grants that fit into one batch; the others stay due. */
 static void fill(struct batch *batch, struct rlock__request *request, int64_t now)
 {
     struct rlock__timers *due = &batch->link->due;
@@ -356,7 +355,7 @@ static void fill(struct batch *batch, struct rlock__request *request, int64_t no
     }
 }
 
-/* Gives it to a link. Returns false without memory. */
+/* Hands the request to a link. Returns false without memory. */
 static bool submit(struct batch *batch, struct rlock__request *request, int64_t now)
 {
     struct rlock__server *server = batch->link->server;
@@ -388,7 +387,7 @@ bool rlock__renew_some(struct rlock__link *link, int64_t now)
     batch->spec = rlock__spec_ref(batch->grants[0]->hold->spec);
     request->resend = RLOCK__ONCE;
     request->acked = true;
-    assert(request->cmd.parts == batch->n); /* the answer has as many */
+    assert(request->cmd.parts == batch->n); /* the answer has as many parts */
     if (!submit(batch, request, now)) {
         (void)rlock__request_free(request);
         drop_batch(batch, now);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When renewals go out. Holds that were taken together are due together, and a server that is given
- * all of them at once keeps everybody waiting meanwhile. So after each batch a link rests, for a
- * part of the period that is a little smaller than the batch's part of its holds: all have their
- * turn within three quarters of a period, and keep that distance from then on, since each is due a
- * period after its last renewal. What is urgent does not wait for that: what is near the end of its
- * validity, what is tried again, what is looked for on another server. Nor does it wait long where
- * there are few.
+ * When renewals go out. Holds that were taken together are due together. A server that got all
+ * their renewals at once would keep all calls waiting meanwhile. So a link rests after each batch:
+ * for three quarters of the period, times the batch's share of the link's holds. Thus all holds are
+ * renewed within three quarters of a period. They keep that distance from then on, since each is
+ * due a period after its last renewal. Urgent renewals do not wait for the rest: a hold near the
+ * end of its validity, a retry, a hold that is verified on another server. On a link with few holds
+ * the rest has a limit.
  *
- * Few batches are in flight at a time, so that calls do not wait behind them.
+ * Only a few batches are in flight at a time, so that calls do not wait behind them.
  */
 #include "lock/hold/renew.h"
 
@@ -17,11 +17,12 @@
 #include "lock/server/route.h"
 
 #define SLOTS_AT_ONCE 100 /* batches in flight on a link of a cluster */
-#define LONGEST_REST 100  /* that part of a period */
-#define LONGEST_LAG 20    /* the same of what is made up for */
+#define LONGEST_REST 100  /* the longest rest is this part of a period */
+#define LONGEST_LAG 20    /* a link makes up for a delay of this part at most */
 
-/* On a long way more are on it at a time, or the way would say how many holds can live. So are
- * those of a cluster, which have a slot each, and mostly one hold. */
+/* A link with a long round trip has more batches in flight. Otherwise the round trip would limit
+ * how many holds it can renew. A link of a cluster has more too, because a batch there has one slot
+ * and mostly one hold. */
 static unsigned most_batches(const struct rlock__link *link)
 {
     if (link->server->core->driver.slot != NULL) {
@@ -41,7 +42,8 @@ static int64_t period(const struct rlock__link *link)
     return link->server->core->opts.renewed_lease_us / 3;
 }
 
-/* When the next batch may go out; RLOCK__NEVER: none is due, or an answer has to come before. */
+/* When the next batch may go out; RLOCK__NEVER: no hold is due, the link is not up, or an answer
+ * has to come before. */
 static int64_t next(const struct rlock__link *link)
 {
     if (link->due.root == NULL || !is_up(link) || link->renewing >= most_batches(link)) {
@@ -58,20 +60,20 @@ void rlock__renew_rest(struct rlock__link *link, size_t n, int64_t now)
 
     assert(link->n_granted >= 0);
     assert(n <= RLOCK__BATCH);
-    assert(link->renewing > 0); /* that batch */
-    /* whoever comes late makes up for it, or on a busy machine all would become urgent */
+    assert(link->renewing > 0); /* this batch */
+    /* A late batch shortens the next rest. Otherwise all would be urgent on a busy machine. */
     link->rests_until = rlock__max(link->rests_until, now - period(link) / LONGEST_LAG) + rest;
 }
 
 void rlock__renew_begin(struct rlock__link *link, int64_t now)
 {
-    assert(link->n_granted > 0); /* the one that is due */
+    assert(link->n_granted > 0); /* at least the hold that is due */
     if (link->due.root == NULL) {
         link->rests_until = rlock__max(link->rests_until, now);
     }
 }
 
-/* When something is due on the link. */
+/* When the link's timer has to fire. */
 static int64_t due_at(const struct rlock__link *link)
 {
     return rlock__min(next(link), rlock__timers_next(&link->due));
@@ -106,7 +108,7 @@ size_t rlock__renewals_expire(struct rlock__core *core, size_t most, int64_t now
         struct rlock__link *link = RLOCK__OF(struct rlock__link, renewal, core->renewals.root);
 
         assert(link->renewal.set && link->server->core == core);
-        rlock__timer_unset(&core->renewals, &link->renewal); /* until the end of the event */
+        rlock__timer_unset(&core->renewals, &link->renewal); /* the end of the event sets it */
         rlock__server_touch(link->server);
         n += rlock__timers_fire(&link->due, now, most - n);
     }
@@ -117,7 +119,7 @@ void rlock__renew_flush(struct rlock__link *link, int64_t now)
 {
     struct rlock__core *core = link->server->core;
 
-    assert(link->server->is_touched); /* its timer is set again behind this */
+    assert(link->server->is_touched); /* so the end of the event sets its timer again */
     for (int i = 0; i < RLOCK__BATCHES && next(link) <= now; i++) {
         if (!rlock__renew_some(link, now)) {
             break;

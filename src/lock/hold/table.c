@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of holds: by owner, side and key; those that were granted also by their number, and
- * exclusive ones by their lock. */
+/* The tables of holds: all rows by owner, side and key; granted holds also by number; granted
+ * exclusive holds also by lock. */
 #include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ struct rlock__hold *rlock__hold_by_lock(struct rlock__core *core, const struct r
                                          ? rlock__table_next(&before->grant->by_lock)
                                          : rlock__table_first(locks_of(core, spec), spec->hash);
 
-    assert(before == NULL || before->grant->is_numbered); /* else it is in no table */
+    assert(before == NULL || before->grant->is_numbered); /* other grants are in no table */
     assert(before == NULL || is_exclusive(before->spec));
     for (; node != NULL; node = rlock__table_next(node)) {
         struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, by_lock, node);
@@ -167,7 +167,7 @@ static void grant_free(struct rlock__grant *grant)
     free(grant);
 }
 
-/* Keeps a grant that was cleared for the next hold, or frees it where enough are kept. */
+/* Keeps a cleared grant for the next hold, or frees it if enough are kept. */
 static void grant_put_away(struct rlock__core *core, struct rlock__grant *grant)
 {
     assert((core->rows.n_idle_grants == 0) == (core->rows.idle_grants == NULL));
@@ -180,7 +180,7 @@ static void grant_put_away(struct rlock__core *core, struct rlock__grant *grant)
     }
 }
 
-/* The same of an empty row. */
+/* The same for an empty row. */
 static void put_away(struct rlock__core *core, struct rlock__hold *hold)
 {
     assert((core->rows.n_idle == 0) == (core->rows.idle == NULL));
@@ -210,7 +210,7 @@ void rlock__hold_free(struct rlock__hold *hold)
     DL_DELETE(core->rows.holds, hold);
     if (hold->view != NULL) {
         atomic_store(&hold->view->valid_until, 0);
-        atomic_store(&hold->view->count, 0); /* its thread may forget it */
+        atomic_store(&hold->view->count, 0); /* the owner's thread may forget the view */
         hold->view = rlock__view_unref(hold->view);
     }
     (void)rlock__spec_unref(hold->spec);
@@ -231,9 +231,9 @@ static struct rlock__view *view_new(struct rlock__spec *spec)
 bool rlock__hold_view(struct rlock__hold *hold, struct rlock__spec *spec)
 {
     assert(hold->spec->core == spec->core);
-    assert(hold->spec->ops->side == spec->ops->side); /* the row is found by it */
+    assert(hold->spec->ops->side == spec->ops->side); /* the tables find the row by its side */
     assert(rlock__bytes_equal(hold->spec->key, spec->key));
-    if (hold->spec->ops != spec->ops) { /* the row outlived that for the calls on it */
+    if (hold->spec->ops != spec->ops) { /* calls kept the row, but its view is of the kind before */
         assert(hold->state == RLOCK__HOLD_NONE);
         hold->view = rlock__view_unref(hold->view);
         (void)rlock__spec_unref(hold->spec);
@@ -347,7 +347,7 @@ void rlock__holds_fini(struct rlock__core *core)
     }
     rlock__holds_trim(core);
     for (size_t i = 0; i < RLOCK__TABLES; i++) {
-        assert(core->rows.tables[i].n == 0); /* each row left them */
+        assert(core->rows.tables[i].n == 0); /* each row has left its tables */
         assert(core->rows.numbers[i].n == 0);
         assert(core->rows.locks[i].n == 0);
         rlock__table_fini(&core->rows.tables[i]);

@@ -26,7 +26,7 @@ struct rlock__ticket *rlock__ticket_new(struct rlock__core *core, enum rlock__ti
     assert(place != RLOCK__TICKET_SPARE && number != 0);
     ticket = ticket != NULL ? ticket : calloc(1, sizeof(*ticket));
     if (ticket != NULL) {
-        assert(ticket->place == RLOCK__TICKET_SPARE && ticket->core == NULL); /* as new */
+        assert(ticket->place == RLOCK__TICKET_SPARE && ticket->core == NULL); /* spares are clear */
         assert(ticket->in_flight.n == 0 && !ticket->in_flight.replaced);
         ticket->place = place;
         ticket->number = number;
@@ -34,7 +34,7 @@ struct rlock__ticket *rlock__ticket_new(struct rlock__core *core, enum rlock__ti
     return ticket;
 }
 
-/* Whether nothing is to be remembered. */
+/* Whether the ticket has nothing to remember. */
 static bool is_blank(const struct rlock__ticket *ticket)
 {
     return !rlock__in_flight_is_open(&ticket->in_flight) && !ticket->in_flight.replaced;
@@ -47,7 +47,7 @@ struct rlock__ticket *rlock__ticket_free(struct rlock__core *core, struct rlock_
     }
     assert(ticket->place != RLOCK__TICKET_SPARE);
     assert(!ticket->timer.set && ticket->request == NULL && !ticket->is_unsent);
-    assert(ticket->doubt == NULL); /* else a group would be in doubt for ever */
+    assert(ticket->doubt == NULL); /* its group would be in doubt for ever */
     if (ticket->place == RLOCK__TICKET_RECOVERY || !is_blank(ticket)) {
         *ticket = (struct rlock__ticket){0};
     }
@@ -79,7 +79,7 @@ void rlock__ticket_hand_over(struct rlock__call *call, struct rlock__grant *gran
     if (is_blank(ticket)) {
         return; /* the end of the call frees it */
     }
-    if (grant->ticket != NULL) { /* an inner level: the hold has one already */
+    if (grant->ticket != NULL) { /* a nested level: the hold has a ticket already */
         assert(grant->ticket->number == ticket->number);
         rlock__in_flight_join(&grant->ticket->in_flight, &ticket->in_flight);
         return;
