@@ -49,14 +49,14 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
         class.way == RLOCK__RETRY || (class.way == RLOCK__WAIT && call->acquire.wait_us != 0);
     char name[96], why[RLOCK__REFUSAL_SIZE];
 
-    assert(class.code != 0); /* whatever is refused has a code */
+    assert(class.code != 0); /* each refusal has a code */
     (void)rlock__refusal(call->spec, call->link->server, reply, NULL, why);
     rlock__say(call, "lock %s: %s", rlock__spec_text(call->spec, name), why);
     if (rlock__explains(call)) {
         rlock__explain(call, now, "was refused: %s", why);
     }
     if (call->acquire.asked &&
-        rlock__is_aborted(reply)) { /* where it ran no answer from elsewhere tells of */
+        rlock__is_aborted(reply)) { /* no other server can tell what the script did */
         rlock__acquire_retry(call, class.code, now);
         return;
     }
@@ -92,7 +92,7 @@ void rlock__acquire_answered(struct rlock__call *call, const struct rlock__reply
         return;
     }
     assert(call->step == RLOCK__ASKING);
-    if (reply == NULL) { /* dropped: others of its batch gave up, and so will it */
+    if (reply == NULL) { /* dropped: other calls of its batch gave up, this one follows */
         assert(call->acquire.batch != NULL);
         return;
     }
@@ -104,7 +104,7 @@ void rlock__acquire_answered(struct rlock__call *call, const struct rlock__reply
     answer = call->spec->ops->read_acquire(call->spec, reply);
     if (!call->acquire.asked &&
         (answer.outcome != RLOCK__DONE ||
-         rlock__acks_needed(call->link->server) == 0)) { /* else it may not count */
+         rlock__acks_needed(call->link->server) == 0)) { /* a grant may still not count */
         call->failures = 0;
     }
     call->acquire.hint = answer.hint;
@@ -148,7 +148,7 @@ void rlock__acquire_garbled(struct rlock__call *call, int64_t now)
     }
 }
 
-/* Whether the answer says that the hold is not there to which a level is to be added. */
+/* Whether the answer says that the hold to which the call adds a level is gone. */
 static bool is_gone(const struct rlock__call *call, const struct rlock__reply *reply)
 {
     return !rlock__reply_is_error(reply) &&
@@ -165,7 +165,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         (void)rlock__request_free(request);
         return;
     }
-    assert(call->acquire.batch == NULL); /* batch.c has an answer of its own */
+    assert(call->acquire.batch == NULL); /* batch.c has its own on_answer() */
     assert(call->request == request);    /* rlock__acquire_asks() */
     assert(call->step == RLOCK__ASKING || call->step == RLOCK__GIVING_UP);
     rlock__acquire_note(call, request);
@@ -192,7 +192,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     }
 }
 
-/* This owner's hold on the other side of a read/write lock, as the server names it; empty none. */
+/* This owner's hold on the other side of a read/write lock, as the server names it; empty: none. */
 static struct rlock__bytes other_hold(const struct rlock__call *call,
                                       char out[static RLOCK__OWNER_SIZE])
 {

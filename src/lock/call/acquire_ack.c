@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A grant that counts once enough replicas have it. The server has granted it; its lease is
- * extended by nothing, which writes as well, over a link for acknowledgements: whoever has that
- * write has the grant too. Without enough of them the grant is given back, and the call tries
- * again while it has time. And a grant from behind ASKING, which counts if the move goes on.
+ * A grant that counts once enough replicas have it. After the grant the call sends a no-op renewal
+ * over a link for acknowledgements. That is a write too, and a replica that has it has the grant.
+ * If too few replicas have it, the call gives the grant back, and tries again while it has time.
+ * This file also checks a grant from behind ASKING, which counts if the slot is still being moved.
  */
 #include "lock/call/acquire.h"
 #include "lock/common.h"
@@ -19,20 +19,20 @@
 #include "lock/server/route.h"
 #include "lock/server/send.h"
 
-/* Gives it back, and has as much time for that as the call has. */
+/* Gives the grant back. The call may use all the time it has for that. */
 static void undo(struct rlock__call *call, int code, int64_t now)
 {
     int64_t until =
         rlock__min(rlock__acquire_last(call), rlock__later(now, call->core->opts.op_timeout_us));
 
     rlock__acquire_undo(call, code, now);
-    assert(call->timer.set); /* its time is longer from here on, never shorter */
+    assert(call->timer.set); /* the call gets more time here, never less */
     if (call->step == RLOCK__GIVING_UP && until > call->timer.at) {
         rlock__timer_set(&call->core->timers, &call->timer, until);
     }
 }
 
-/* It does not count, for the reason that the call's detail says. */
+/* The grant does not count. The call's detail has the reason. */
 static void fail(struct rlock__call *call, int code, int64_t now)
 {
     bool alone = call->acquire.target == 1 && call->acquire.batch == NULL;
@@ -66,7 +66,7 @@ static void fail_refused(struct rlock__call *call, const char *command,
     fail(call, class.way == RLOCK__GIVE_UP ? class.code : RLOCK_ENOTREPLICATED, now);
 }
 
-/* The hold is gone to which a level was added. */
+/* The hold to which the call added a level is gone. */
 static void fail_lost(struct rlock__call *call, bool taken, int64_t now)
 {
     rlock__ack_leave(&call->acquire.ack);
@@ -82,7 +82,7 @@ static void on_decided(struct rlock__ack *ack, const struct rlock__waited *waite
     struct rlock__call *call = RLOCK__OF(struct rlock__call, acquire.ack, ack);
 
     assert(call->step == RLOCK__ASKING);
-    assert(ack->ran && ack->request == NULL); /* only then WAIT tells of it */
+    assert(ack->ran && ack->request == NULL); /* only then a WAIT covers it */
     assert(call->request == NULL && call->acquire.look == NULL);
     if (rlock__ack_is_enough(ack, waited)) {
         rlock__ack_leave(ack);
@@ -109,7 +109,7 @@ static void on_extended(struct rlock__request *request, const struct rlock__repl
     bool asking = request->asking;
     int64_t status;
 
-    assert(call == NULL || call->acquire.ack.request == request); /* confirm() gave it that */
+    assert(call == NULL || call->acquire.ack.request == request); /* confirm() set it */
     assert(call == NULL || call->step == RLOCK__ASKING);
     if (call != NULL && reply != NULL) {
         (void)rlock__hop_learn(request->link, reply);
@@ -126,14 +126,14 @@ static void on_extended(struct rlock__request *request, const struct rlock__repl
         fail_refused(call, NULL, reply, now);
     } else if (reply != NULL && status < 1 && call->acquire.target > 1 && !asking) {
         fail_lost(call, status == -1, now);
-    } else if (status != 1) { /* its lease has ended, there is no answer, or the key is back */
+    } else if (status != 1) { /* the lease has ended, there is no answer, or the key is back */
         fail_unconfirmed(call, NULL, now);
     } else {
         rlock__ack_ran(&call->acquire.ack);
     }
 }
 
-/* Nothing is extended by that: what is left of the lease is asked for. */
+/* A renewal that extends nothing: it asks for what is left of the lease. */
 static void extend(struct rlock__call *call, struct rlock__request *request, int64_t now)
 {
     char owner[RLOCK__OWNER_SIZE];
@@ -148,7 +148,7 @@ static void extend(struct rlock__call *call, struct rlock__request *request, int
     request->cmd.parts = 1;
 }
 
-/* What the server granted is sent once more, and replicas are to have that. */
+/* Sends a no-op renewal of the grant, which replicas have to acknowledge. */
 static void confirm(struct rlock__call *call, int64_t now)
 {
     struct rlock__request *request = rlock__request_new(&call->core->requests, on_extended, call);
@@ -192,7 +192,7 @@ void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, 
 
 /* ---- A grant from behind ASKING ---- */
 
-/* What was granted behind ASKING does not count: it may be on its way, or back. */
+/* A grant from behind ASKING does not count: the key may be on its way, or back. */
 static void describe_moving(struct rlock__call *call)
 {
     char name[96];
@@ -202,9 +202,9 @@ static void describe_moving(struct rlock__call *call)
 }
 
 /*
- * A grant from behind ASKING counts when the server that the map names still sends us there. The
- * move may have been called off meanwhile, or the slot may have come back: then that server grants
- * the key as well, to others.
+ * A grant from behind ASKING counts if the server that the slot map names still redirects to the
+ * server that gave it. If the move was called off meanwhile, or the slot came back, the server in
+ * the map grants the lock to others as well.
  */
 static void on_looked(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How an acquisition ends: granted, refused, given up; with an attempt's outcome open, in doubt. */
+/* How an acquisition ends: granted, refused, given up, or in doubt if an attempt is open. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -120,11 +120,11 @@ void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
         rlock__say(
             call, "lock %s: server %s restarted; it counts in %lld ms", name, address,
             (long long)rlock__ms_up(link->server->started_at + call->acquire.min_uptime_us - now));
-    } else if (code == RLOCK_ENOTREPLICATED) { /* after a failover it may be there again */
+    } else if (code == RLOCK_ENOTREPLICATED) { /* after a failover the grant may be back */
         int64_t left = rlock__free_by(now, rlock__acquire_lease(call, now)) - now;
         char lacking[120];
 
-        assert(rlock__ack_is_open(&call->acquire.ack)); /* it knows which replicas lack the grant */
+        assert(rlock__ack_is_open(&call->acquire.ack)); /* it knows which replicas lack it */
         (void)rlock__ack_lacking(&call->acquire.ack, lacking, sizeof(lacking));
         rlock__say(call,
                    "lock %s: %u of %u %s of server %s confirmed it%s%s; it was given back; "
@@ -146,8 +146,9 @@ void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
     }
 }
 
-/* Until when it waits for what it gives up. A release behind an attempt that was answered has time
- * for its answer; the release of a call that is over has none. */
+/* Until when a call that gives up waits for the answer to its release. If its attempt was answered,
+ * the release has the usual time for an answer. If the call was canceled, or its attempt is in
+ * flight, it waits for a short grace only. */
 static int64_t undo_until(const struct rlock__call *call, int64_t now)
 {
     const struct rlock__pipeline *pipeline = &rlock__route(call->spec)->pipeline;
@@ -161,8 +162,8 @@ static int64_t undo_until(const struct rlock__call *call, int64_t now)
                           now + rlock__patience_us(&pipeline->patience, call->acquire.timeout_us)));
 }
 
-/* Notes what the answer to the attempt has to be so that nothing of the call is open. The recovery
- * learns that only from the answer to its release. */
+/* Notes which answers to the attempt would prove that nothing of the call is open. The recovery
+ * itself learns that only from the answer to its release. */
 static void note_what_ends(struct rlock__call *call)
 {
     struct rlock__in_flight set = call->acquire.ticket->in_flight;
@@ -190,9 +191,9 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
     }
     rlock__call_step(call, RLOCK__GIVING_UP);
     call->code = code;
-    call->acquire.enqueued = false; /* the release takes it out of the queue too */
+    call->acquire.enqueued = false; /* the release also leaves the server's queue */
     rlock__acquire_withdraw(call, 0);
-    if (call->acquire.target > 1) { /* it may have extended the lease of the outer levels */
+    if (call->acquire.target > 1) { /* the attempt may have extended the outer levels' lease */
         rlock__grant_may_last(call->hold->grant,
                               rlock__free_by(now, rlock__acquire_lease(call, now)));
     }
@@ -200,7 +201,7 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
     note_what_ends(call);
     rlock__recovery_doubt(rlock__recover_attempt(call, outer, true, now), call);
     assert(call->step == RLOCK__GIVING_UP);
-    assert(call->timer.set); /* no answer need come */
+    assert(call->timer.set); /* an answer may never come */
 }
 
 void rlock__acquire_refuse(struct rlock__call *call, int code, int64_t now)
@@ -221,7 +222,7 @@ void rlock__acquire_starve(struct rlock__call *call, int64_t now)
     rlock__acquire_refuse(call, RLOCK_ENOMEM, now);
 }
 
-/* Ends a call that gives up if nothing of it is open: the release of its recovery finds nothing. */
+/* Ends a call that gives up if nothing of it is open: its recovery has nothing to release. */
 static void end_if(struct rlock__call *call, bool nothing_is_open, int64_t now)
 {
     struct rlock__ticket *ticket = call->acquire.ticket;
@@ -273,7 +274,7 @@ void rlock__acquire_late_refusal(struct rlock__call *call, int64_t now)
     end_if(call, call->acquire.refusal_ends, now);
 }
 
-/* Takes back the attempt. Returns whether a copy of it may have run, or may yet. */
+/* Takes back the attempt. Returns whether a copy of it may have run, or may still run. */
 static bool take_back(struct rlock__call *call)
 {
     struct rlock__request *request = call->request;
@@ -282,7 +283,7 @@ static bool take_back(struct rlock__call *call)
     assert(request == NULL ||
            (call->acquire.look == NULL && !rlock__ack_is_open(&call->acquire.ack)));
     if (call->acquire.look != NULL ||
-        rlock__ack_is_open(&call->acquire.ack)) { /* it is not seen to count */
+        rlock__ack_is_open(&call->acquire.ack)) { /* nothing says yet that the grant counts */
         call->acquire.look = call->acquire.look != NULL ? rlock__abandon(call->acquire.look) : NULL;
         rlock__ack_abandon(&call->acquire.ack);
         return true;
@@ -293,7 +294,7 @@ static bool take_back(struct rlock__call *call)
     rlock__acquire_note(call, request);
     if (request->sent) {
         call->request = request;
-        request->resend = RLOCK__DROP; /* its reply is read in its place */
+        request->resend = RLOCK__DROP; /* the pipeline still awaits its reply */
         return true;
     }
     if (call->acquire.batch != NULL) {
@@ -305,8 +306,7 @@ static bool take_back(struct rlock__call *call)
     return rlock__ticket_is_open(call->acquire.ticket);
 }
 
-/* Whether the latest answer of the server, which is the reason for the code, has its text
- * already. */
+/* Whether the reason for the code is the server's latest answer, whose text is written already. */
 static bool is_described(const struct rlock__call *call, int code)
 {
     return call->described && !is_out_of_reach(call, code) &&
@@ -334,7 +334,7 @@ void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)
         rlock__acquire_undo(call, code, now);
     }
     if (code == RLOCK_ECLOSED &&
-        call->step == RLOCK__GIVING_UP) { /* the client's end waits for recoveries itself */
+        call->step == RLOCK__GIVING_UP) { /* closing the client waits for recoveries itself */
         rlock__recovery_forget(call);
         call->code = code;
         rlock__acquire_settled(call, now);
@@ -352,7 +352,7 @@ void rlock__acquire_cancel(struct rlock__call *call, int64_t now)
     call->cancelled = true;
     if (call->step == RLOCK__GIVING_UP) {
         call->code = RLOCK_ECANCELED;
-        assert(call->timer.set); /* its time gets shorter */
+        assert(call->timer.set); /* the call gets less time here, never more */
         rlock__acquire_describe(call, RLOCK_ECANCELED, now);
         rlock__timer_set(&call->core->timers, &call->timer,
                          rlock__min(call->timer.at, now + RLOCK__GRACE_US));

@@ -27,7 +27,7 @@ static void retry_at_time(struct rlock__call *call, int code, int64_t at, int64_
         return;
     }
     rlock__recovery_doubt(rlock__recover_attempt(call, 0, false, now), call);
-    if (call->channel != NULL) { /* it may be the old number's own */
+    if (call->channel != NULL) { /* the channel may be the old number's own */
         rlock__channel_leave(call);
     }
     call->acquire.enqueued = false;
@@ -54,7 +54,7 @@ void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0
     assert(call->hold != NULL && call->hold->turn == call);
     assert(call->step == RLOCK__ASKING);
     assert(!rlock__ack_is_open(&call->acquire.ack));
-    assert(call->view == NULL); /* it is granted once */
+    assert(call->view == NULL); /* a call is granted once */
     if (!RLOCK__ENSURE(call->core, t0 <= now && call->number != 0)) {
         rlock__acquire_describe(call, RLOCK_EINDOUBT, now);
         rlock__acquire_undo(call, RLOCK_EINDOUBT, now);

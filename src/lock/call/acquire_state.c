@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of an acquisition, which all its other files use: until when a call goes on, its sleep,
- * and its copies. It calls none of these files.
+ * The state of an acquisition: until when a call goes on, its sleep, and its copies. All other
+ * files of the acquisition use this one, and it calls none of them.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@ bool rlock__acquire_is_behind(const struct rlock__call *call)
             call->step == RLOCK__SUBSCRIBING || call->step == RLOCK__PAUSING);
 }
 
-/* The end of its wait for the holder. As long as the server named no holder, it waits for the
- * server too. */
+/* The end of the call's wait for the holder. As long as the server has named no holder, the call
+ * waits for the server too. */
 static int64_t wait_until(const struct rlock__call *call)
 {
     if (call->acquire.wait_us <= 0 || call->acquire.contended || rlock__acquire_is_behind(call)) {
@@ -32,7 +32,7 @@ static int64_t wait_until(const struct rlock__call *call)
 
 int64_t rlock__acquire_last(const struct rlock__call *call)
 {
-    assert(call->acquire.timeout_us > 0); /* the beginning of the call put its default there */
+    assert(call->acquire.timeout_us > 0); /* rlock__acquire_begin() set the default */
     return call->acquire.wait_us == 0 ? call->deadline
                                       : rlock__later(call->deadline, call->acquire.timeout_us);
 }
@@ -70,13 +70,13 @@ void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64
     assert(call->hold->turn == call);
     rlock__call_step(call, step);
     until = rlock__acquire_until(call);
-    if (call->acquire.batch != NULL) { /* only the sender has a time */
+    if (call->acquire.batch != NULL) { /* only the sender has a timer */
         until = call->acquire.batch->sender == call ? rlock__min(until, call->acquire.batch->until)
                                                     : RLOCK__NEVER;
         at = call->acquire.batch->sender == call ? at : RLOCK__NEVER;
     }
     rlock__timer_set(&call->core->timers, &call->timer, rlock__min(at, until));
-    /* a call that sleeps has a timer, or the sender of its batch leads it */
+    /* a call that sleeps has a timer, or waits for the sender of its batch */
     assert(call->timer.set || step == RLOCK__QUEUED ||
            (call->acquire.batch != NULL && call->acquire.batch->sender != call));
 }
@@ -96,7 +96,7 @@ void rlock__acquire_note_holder(struct rlock__call *call, const struct rlock__an
 
 void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *request)
 {
-    /* a batch that takes its request back notes it once more for the call that did so */
+    /* the call that takes back the request of its batch notes it twice */
     assert(call->request == request || (call->request == NULL && call->acquire.batch != NULL));
     assert(request->lost_gen <= request->gen);
     call->request = NULL;

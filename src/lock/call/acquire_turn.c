@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How an acquisition begins: its turn on the hold, and what stands against it there. */
+/* How an acquisition begins: its turn on the hold, and conflicts with the owner's other holds. */
 #include "lock/call/acquire.h"
 
 #include <assert.h>
@@ -35,7 +35,7 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
     call->acquire.begun_at = now;
     call->acquire.timeout_us = once;
     call->deadline = call->acquire.wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
-    assert(call->deadline > now); /* also with wait 0 there is time for an answer */
+    assert(call->deadline > now); /* even with wait 0 there is time for an answer */
     if (hold == NULL) {
         rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
         return;
@@ -66,7 +66,7 @@ static void ask_for_level(struct rlock__call *call, int64_t now)
     rlock__acquire_attempt(call, now);
 }
 
-/* The owner holds it already: one level more, asked for at once, whoever waits. */
+/* The owner holds the lock already. Asks for one level more at once, even if others wait. */
 static void turn_nested(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
@@ -87,14 +87,14 @@ static void turn_nested(struct rlock__call *call, int64_t now)
     }
 }
 
-/* Whether its owner has it, and keeps it. */
+/* Whether the hold is held, and its owner has not given it up. */
 static bool stands(const struct rlock__hold *hold)
 {
     return hold->state == RLOCK__HOLD_HELD && !hold->grant->releasing &&
            rlock__hold_left(hold) != 0;
 }
 
-/* Whether the owner's other holds under this name stand against it: 0, or the code. */
+/* Returns the code if a hold of the owner under this name forbids the call; otherwise 0. */
 static int conflict(const struct rlock__call *call)
 {
     const struct rlock_ops *ops = call->spec->ops;
@@ -115,7 +115,7 @@ static int conflict(const struct rlock__call *call)
             return RLOCK_EINVAL;
         }
         if ((ops->caps & RLOCK__CAP_NO_UPGRADE) != 0 && hold->state == RLOCK__HOLD_NONE) {
-            return RLOCK_EDEADLOCK; /* it would wait for itself */
+            return RLOCK_EDEADLOCK; /* the owner would wait for itself */
         }
     }
     return 0;
@@ -128,7 +128,7 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
 
     assert(call->step == RLOCK__NEW || call->step == RLOCK__LINED_UP);
     assert(call->hold->turn == call && call->hold->busy);
-    assert(call->acquire.target == 0 && call->number == 0); /* it has asked for nothing yet */
+    assert(call->acquire.target == 0 && call->number == 0); /* the call has asked for nothing yet */
     assert(call->acquire.queue == NULL && call->channel == NULL);
     if (code != 0) {
         rlock__acquire_describe(call, code, now);

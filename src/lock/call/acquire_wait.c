@@ -3,9 +3,9 @@
  * How an acquisition waits: for a message, a time, or the end of its wait; never for a message
  * alone.
  *
- * wait_us limits the wait for the holder alone: it ends at call.deadline. Then an answer that is on
- * its way still counts. So a short wait is never less patient than wait 0, and a slow link makes no
- * call end in doubt.
+ * wait_us only limits the wait for the holder, which ends at call.deadline. If an answer is on its
+ * way then, the call still takes it. So a short wait is never less patient than wait 0, and no call
+ * ends in doubt because of a slow link.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static int64_t poll_pause(struct rlock__core *core)
     return RLOCK__POLL_US - rlock__random(core, RLOCK__POLL_US / 4);
 }
 
-/* Sleeps until a message, the next look, or that time at the latest: the end of a lease. */
+/* Sleeps until a message comes, until the next poll, or until that time: the end of a lease. */
 static void sleep_until(struct rlock__call *call, int64_t at, int64_t now)
 {
     /* after an answer from behind ASKING the message comes on another server's channel */
@@ -46,8 +46,8 @@ static void explain_own(const struct rlock__call *call, const struct rlock__gran
                    rlock__owner_text(call->core, grant->number, owner).at);
 }
 
-/* Waits for a hold of this client, and asks the server nothing; returns false where there is none.
- */
+/* If a hold of this client has the lock, waits for it and asks the server nothing. Otherwise
+ * returns false. */
 static bool await(struct rlock__call *call, int64_t now)
 {
     struct rlock__grant *grant = rlock__pass_awaited(call, now);
@@ -57,7 +57,7 @@ static bool await(struct rlock__call *call, int64_t now)
     if (grant == NULL) {
         return false;
     }
-    assert(grant->hold != call->hold); /* it does not wait for its own */
+    assert(grant->hold != call->hold); /* no call waits for its own hold */
     rlock__acquire_follow(call);
     if (call->spec->ops->pause == NULL && call->channel == NULL && !rlock__channel_join(call)) {
         return false;
@@ -70,13 +70,13 @@ static bool await(struct rlock__call *call, int64_t now)
         explain_own(call, grant, now);
     }
     call->acquire.contended = true;
-    rlock__unsay(call); /* what was written there before is out of date */
+    rlock__unsay(call); /* the text from before is out of date */
     call->error = 0;
     sleep_until(call, grant->valid_until + RLOCK__MS, now);
     return true;
 }
 
-/* A pause leaves half of what is left of the wait, and time for the attempt in any case. */
+/* A pause takes at most half of the time that is left, and leaves enough for the attempt. */
 void rlock__acquire_go(struct rlock__call *call, int64_t now)
 {
     int64_t rest = call->deadline - now;
@@ -96,8 +96,7 @@ void rlock__acquire_go(struct rlock__call *call, int64_t now)
     }
 }
 
-/* Attempt failed for now: sleeps, at most until the holder's lease ends. ttl_ms: as PTTL says it.
- */
+/* The lock is busy: sleeps until the holder's lease ends at the latest. */
 static void sleep_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
     int64_t pause = RLOCK__RECHECK_US;
@@ -133,15 +132,14 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
     rlock__stock_fill(call, now);
     if (call->acquire.wait_us == 0) {
         rlock__acquire_refuse(call, RLOCK_EBUSY, now);
-    } else if (now >= call->deadline) { /* the answer came late */
+    } else if (now >= call->deadline) { /* the answer came after the wait */
         rlock__acquire_refuse(call, RLOCK_ETIMEDOUT, now);
     } else if (call->spec->ops->pause != NULL) {
         rlock__acquire_sleep(call, RLOCK__SLEEPING, now + spin_pause(call));
     } else if (!joined && !rlock__channel_join(call)) {
         rlock__acquire_starve(call, now);
     } else if (call->acquire.stale || (!joined && rlock__channel_is_live(call))) {
-        rlock__acquire_go(
-            call, now); /* the lock was released after that attempt, or may have been, unheard */
+        rlock__acquire_go(call, now); /* a release came, or may have come, since the attempt */
     } else {
         sleep_busy(call, answer, now);
     }
@@ -151,12 +149,12 @@ void rlock__acquire_head(struct rlock__call *call, int64_t now)
 {
     int64_t granted_until = call->acquire.granted_until;
 
-    assert(call->step != RLOCK__GIVING_UP); /* it has left the queue */
+    assert(call->step != RLOCK__GIVING_UP); /* a call that gives up has left the queue */
     assert(rlock__queue_is_head(call));
-    if (call->step == RLOCK__ASKING) { /* its wait is over, and it asked without being the head */
+    if (call->step == RLOCK__ASKING) { /* the end of its wait made it ask before it was the head */
         return;
     }
-    if (call->core->closed || await(call, now)) { /* closed: it ends next */
+    if (call->core->closed || await(call, now)) { /* if closed, the call ends next */
         return;
     }
     if (granted_until != 0 && call->spec->ops->pause != NULL) {
@@ -178,7 +176,7 @@ static bool is_asleep(const struct rlock__call *call)
 
 void rlock__acquire_wake(struct rlock__call *call, int64_t now)
 {
-    assert(call->step != RLOCK__LINED_UP); /* it stands in no queue, and hears no channel */
+    assert(call->step != RLOCK__LINED_UP); /* a call in the line has no queue and no channel */
     if (rlock__explains(call) && (is_asleep(call) || call->step == RLOCK__ASKING)) {
         rlock__explain_wake(call, now);
     }
@@ -200,19 +198,19 @@ void rlock__acquire_again(struct rlock__call *call, int64_t now)
 void rlock__acquire_deaf(struct rlock__call *call, int64_t now)
 {
     if (call->step == RLOCK__SLEEPING) {
-        assert(call->timer.set); /* it looks again sooner, never later */
+        assert(call->timer.set); /* the call polls sooner, never later */
         rlock__acquire_sleep(call, RLOCK__SUBSCRIBING,
                              rlock__min(call->timer.at, now + poll_pause(call->core)));
     }
 }
 
-/* What a call that ran into its deadline says. One attempt that was not answered, or not made since
- * the owner's call before it got no answer, speaks of the server and not of the lock. */
+/* The code of a call that ran into its deadline. If its attempt got no answer, or was not sent
+ * because the owner's call before it got none, the code reports the server and not the lock. */
 static int timeout_code(const struct rlock__call *call)
 {
     const struct rlock__link *link = call->link;
     bool lives =
-        call->acquire.wait_us != 0 && call->core->last_gen != 0; /* it was in reach before */
+        call->acquire.wait_us != 0 && call->core->last_gen != 0; /* a server was in reach before */
     const struct rlock__call *before = call->step == RLOCK__LINED_UP ? call->hold->turn : NULL;
 
     if (rlock__ack_is_open(&call->acquire.ack)) {
@@ -233,7 +231,7 @@ static int timeout_code(const struct rlock__call *call)
     return before != NULL && before->acquire.contended ? RLOCK_EBUSY : RLOCK_ECONN;
 }
 
-/* Whether the server answers, as far as anybody knows: an attempt may learn something. */
+/* Whether the server answers as far as the client knows, so that an attempt may learn something. */
 static bool may_answer(const struct rlock__call *call, int64_t now)
 {
     const struct rlock__link *link = rlock__route(call->spec);
@@ -251,7 +249,7 @@ static void on_end(struct rlock__call *call, int64_t now)
 
     assert(call->step != RLOCK__GIVING_UP);
     assert(code != 0);
-    /* the holder that those before it wait for may be gone */
+    /* the holder that the calls ahead wait for may be gone */
     if (rlock__acquire_is_behind(call) && batch == NULL && may_answer(call, now)) {
         rlock__acquire_attempt(call, now);
         return;
@@ -271,7 +269,7 @@ void rlock__acquire_timer(struct rlock__call *call, int64_t now)
         rlock__acquire_end_open(call, now);
     } else if (now >= until) {
         on_end(call, now);
-    } else if (call->step == RLOCK__ASKING) { /* what was sent has time for its answer */
+    } else if (call->step == RLOCK__ASKING) { /* a request that was sent has time for its answer */
         rlock__timer_set(&call->core->timers, &call->timer, until);
     } else if (call->acquire.batch != NULL && now >= call->acquire.batch->until) {
         rlock__batch_tire(call, now);

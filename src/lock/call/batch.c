@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several calls of one owner that one script takes, all or none: a batch. Each is an acquisition of
- * its own, with its number, its hold, its doubts and its release; what they share is the attempt.
- * It is made once each has the turn on its hold. The call whose lock is found busy is the sender
- * from then on: it stands in that lock's queue and hears its channel, while the others wait for
- * nothing but it. Nobody holds anything meanwhile, so that nobody waits in a circle, whatever the
- * order that users name their locks in.
+ * A batch: several calls of one owner that one script takes, all or none. Each call is an
+ * acquisition with its own number, hold, doubt and release. The calls share the attempt, which is
+ * sent once each call has the turn on its hold. If a lock is busy, its call becomes the sender: it
+ * joins that lock's wait queue and channel, and the other calls wait for the sender alone. The
+ * batch holds nothing meanwhile. So no circle of waiters can arise, in whatever order users name
+ * their locks.
  *
- * Hot locks may each be free often, and never all at once. So a batch tires, after some rounds or
- * at a time that its user gave: its sender ends as busy. So does a batch that was refused a few
- * times because its slot is being moved, where each alone may be taken.
+ * Hot locks may each be free often, but never all at once. So a batch gives up after some rounds,
+ * or at a time that its user gave: its sender ends as busy. A batch also ends as busy if the server
+ * refused it a few times because its slot is being moved. Each lock alone may succeed then.
  */
 #include <assert.h>
 
@@ -27,7 +27,7 @@
 #define ROUNDS 8
 #define REFUSALS 3
 
-/* Whether all of them are there still, and none gives up. */
+/* Whether the batch still has all its calls, and none of them gives up. */
 static bool is_whole(const struct rlock__batch *batch)
 {
     for (size_t i = 0; i < batch->n; i++) {
@@ -38,8 +38,8 @@ static bool is_whole(const struct rlock__batch *batch)
     return true;
 }
 
-/* Whether its owner holds one of them already. Such a batch does not wait: it has the turn on that
- * hold, and others who act for the owner could not give it up meanwhile. */
+/* Whether the owner holds one of the locks already. Such a batch does not wait: it has the turn on
+ * that hold, and the owner's other threads could not unlock it meanwhile. */
 static bool is_nested(const struct rlock__batch *batch)
 {
     for (size_t i = 0; i < batch->n; i++) {
@@ -50,7 +50,7 @@ static bool is_nested(const struct rlock__batch *batch)
     return false;
 }
 
-/* The call waits for its sender: it has no time of its own. */
+/* The call waits for the sender of its batch: it has no timer. */
 static void stand_aside(struct rlock__call *call)
 {
     assert(call->request == NULL && call->acquire.look == NULL);
@@ -76,8 +76,8 @@ static void lead(struct rlock__call *call)
 
 /* ---- Replies ---- */
 
-/* The i-th call of so many that the reply gives as the reason; n none: all are granted, or there is
- * an error. */
+/* The index of the call whose lock is the reason for a refusal; n: there is none, because all calls
+ * were granted or the reply is an error. */
 static size_t reason(const struct rlock__reply *reply, size_t n)
 {
     int64_t i = reply == NULL ? 0 : rlock__reply_int(reply, 0, 0);
@@ -85,7 +85,7 @@ static size_t reason(const struct rlock__reply *reply, size_t n)
     return i >= 1 && i <= (int64_t)n ? (size_t)i - 1 : n;
 }
 
-/* What the reply says of the i-th call, as its own script would have said it. */
+/* The part of the reply for the i-th call, in the form of a reply to that call's own script. */
 static struct rlock__reply part(const struct rlock__reply *reply, size_t i, size_t n)
 {
     assert(i < n);
@@ -95,7 +95,7 @@ static struct rlock__reply part(const struct rlock__reply *reply, size_t i, size
     return (struct rlock__reply){.v = reply->v + 1 + 2 * i, .n = 2, .is_array = true};
 }
 
-/* What the reply says to the i-th call. */
+/* Gives the i-th call its part of the reply. */
 static void hear(struct rlock__call *call, const struct rlock__reply *reply, size_t i, int64_t t0,
                  int64_t now)
 {
@@ -116,8 +116,8 @@ static void hear(struct rlock__call *call, const struct rlock__reply *reply, siz
     rlock__acquire_answered(call, &its, t0, now);
 }
 
-/* Another call is the reason why this one is not granted. That says nothing of copies that went
- * down with an earlier link. */
+/* This call is not granted because of another one. The reply proves nothing about copies that went
+ * down with an earlier connection. */
 static void hear_nothing(struct rlock__call *call, int64_t now)
 {
     assert(call->request == NULL);
@@ -128,7 +128,8 @@ static void hear_nothing(struct rlock__call *call, int64_t now)
     }
 }
 
-/* It was refused because of where its keys lie, and nothing was done. What that says stays. */
+/* The server refused the batch because of where its keys lie, and did nothing. After a few such
+ * refusals the batch ends as busy. */
 static void hear_scattered(struct rlock__batch *batch, int64_t now)
 {
     if (++batch->refusals >= REFUSALS && is_whole(batch) && batch->sender != NULL) {
@@ -145,7 +146,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     bool garbled = request->garbled;
     bool scattered = reply != NULL && rlock__reply_is_error(reply) && rlock__is_scattered(reply);
 
-    assert(batch == NULL || batch->request == request); /* attempt() put it there */
+    assert(batch == NULL || batch->request == request); /* attempt() set it */
     if (batch != NULL) {
         rlock__batch_note(batch, request);
     }
@@ -166,7 +167,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
             hear_nothing(call, now);
         }
     }
-    if (why < n && batch->calls[why] != NULL) { /* last: it may ask again */
+    if (why < n && batch->calls[why] != NULL) { /* last, because it may ask again */
         hear(batch->calls[why], reply, why, t0, now);
     }
     if (batch != NULL && scattered) {
@@ -191,7 +192,7 @@ static void add(struct rlock__cmd *all, const struct rlock__cmd *one)
     all->args.failed |= one->args.failed;
 }
 
-/* The attempt that was being made is not. */
+/* The attempt could not be submitted: undoes what it set. */
 static void unask(struct rlock__batch *batch)
 {
     batch->request = NULL;
@@ -225,7 +226,7 @@ static void attempt(struct rlock__batch *batch, struct rlock__call *sender, int6
         add(&request->cmd, &cmd);
         rlock__cmd_fini(&cmd);
     }
-    assert(request->cmd.parts == batch->n); /* the answer speaks of each */
+    assert(request->cmd.parts == batch->n); /* the answer has a part for each */
     if (!rlock__submit(request, sender->spec, link, now)) {
         unask(batch);
         (void)rlock__request_free(request);
@@ -235,10 +236,11 @@ static void attempt(struct rlock__batch *batch, struct rlock__call *sender, int6
     rlock__timer_set(&sender->core->timers, &sender->timer, rlock__acquire_until(sender));
 }
 
-/* Where others wait here for one of the locks already, or would pause, the batch does so first. */
+/* If calls of this client wait for one of the locks already, or its queue pauses, the batch joins
+ * that queue first. */
 static bool stands_in_line(struct rlock__batch *batch, int64_t now)
 {
-    assert(batch->sender == NULL); /* it has asked for nothing yet */
+    assert(batch->sender == NULL); /* the batch has asked for nothing yet */
     for (size_t i = 0; i < batch->n; i++) {
         struct rlock__call *call = batch->calls[i];
 
@@ -262,7 +264,7 @@ void rlock__batch_ask(struct rlock__call *call, int64_t now)
 
     assert(batch->sender == NULL || batch->sender == call);
     assert(call->hold->turn == call);
-    if (batch->sender == NULL) { /* it has its turn */
+    if (batch->sender == NULL) { /* the call has just got its turn */
         assert(batch->ready < batch->n);
         stand_aside(call);
         if (++batch->ready < batch->n || !is_whole(batch) ||
@@ -280,7 +282,7 @@ void rlock__batch_ask(struct rlock__call *call, int64_t now)
 
 void rlock__batch_tire(struct rlock__call *call, int64_t now)
 {
-    assert(call->acquire.batch->sender == call); /* others have no time of their own */
+    assert(call->acquire.batch->sender == call); /* other calls have no timer */
     assert(call->acquire.batch->request == NULL);
     rlock__acquire_describe(call, RLOCK_EBUSY, now);
     rlock__acquire_refuse(call, RLOCK_EBUSY, now);

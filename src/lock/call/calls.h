@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the core has a call do, by its kind; and the line of an owner's calls. */
+/* What the core does with a call, by the kind of call; and the line of an owner's calls. */
 #ifndef RLOCK_LOCK_CALLS_H
 #define RLOCK_LOCK_CALLS_H
 
@@ -26,10 +26,10 @@ void rlock__acquire_again(struct rlock__call *call, int64_t now);
 void rlock__acquire_head(struct rlock__call *call, int64_t now);
 void rlock__acquire_timer(struct rlock__call *call, int64_t now);
 void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now);
-/* Cancels it, if it is not complete. One that gives something back already has no more time for
+/* Cancels the call, if it is not complete. A call that is giving up already gets less time for
  * that. */
 void rlock__acquire_cancel(struct rlock__call *call, int64_t now);
-/* The call's channel is not heard any more: it tries again sooner. */
+/* The call's channel is not live any more: the call tries again sooner. */
 void rlock__acquire_deaf(struct rlock__call *call, int64_t now);
 /* The recovery that the call waits for has ended: nothing of the call is left on the server. */
 void rlock__acquire_settled(struct rlock__call *call, int64_t now);
@@ -38,11 +38,11 @@ void rlock__acquire_settled(struct rlock__call *call, int64_t now);
 
 /* Gives the call its turn on the hold: now (true), or after the calls before it. */
 bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call);
-/* Takes the call out of the line: it is its turn. */
+/* Takes the call out of the line, and gives it the turn. */
 void rlock__hold_turn(struct rlock__call *call);
 /* Puts a call of the line in front of the others. */
 void rlock__hold_first(struct rlock__call *call);
-/* Takes a call out of the line: it gives up. */
+/* A call in the line gives up: takes it out. */
 void rlock__hold_unline(struct rlock__call *call, int64_t now);
 /* Ends the turn. The next call in the line goes on. A row without hold and calls is freed. */
 void rlock__hold_leave(struct rlock__hold *hold, int64_t now);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plain command of the front: asked within the deadline, again after errors that pass. */
+/* A call that runs one command, until its deadline. After an error that may pass, the call sends
+ * the command again. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -58,7 +59,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         rlock__timer_set(
             &call->core->timers, &call->timer,
             rlock__min(call->deadline, now + rlock__backoff(call->core, call->failures++)));
-        assert(call->request == request && !request->sent); /* it goes out once more */
+        assert(call->request == request && !request->sent); /* the request is sent again */
         assert(call->timer.set);
         return;
     }

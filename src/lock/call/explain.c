@@ -8,13 +8,13 @@
 #include "lock/common.h"
 #include "lock/server/channel.h"
 
-/* Whether the call has not had to wait for anybody so far. */
+/* Whether the call has not had to wait for a holder or a connection so far. */
 static bool is_routine(const struct rlock__call *call)
 {
     return call->acquire.attempts <= 1 && !call->acquire.contended && call->link->pipeline.up;
 }
 
-/* What is behind "lock NAME: " in the text that says why a call failed. */
+/* The text that says why a call failed, without the "lock NAME: " in front. */
 static const char *detail_of(const struct rlock__call *call, const char *name)
 {
     const char *detail = rlock__call_detail(call);

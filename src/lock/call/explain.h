@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines for the log that explain why a call was slow or failed. They have the level DEBUG: if that
- * is not logged, each costs a comparison.
+ * Lines for the log that explain why a call was slow or failed. They have the level DEBUG. If the
+ * log does not have that level, each line costs a comparison.
  */
 #ifndef RLOCK_LOCK_EXPLAIN_H
 #define RLOCK_LOCK_EXPLAIN_H

@@ -9,7 +9,7 @@
 static const struct kind {
     void (*begin)(struct rlock__call *call, int64_t now);
     void (*timer)(struct rlock__call *call, int64_t now);
-    /* it completes now, or after a grace */
+    /* the call completes now, or after a grace */
     void (*give_up)(struct rlock__call *call, int code, int64_t now);
 } kinds[] = {
     [RLOCK__ACQUIRE] = {rlock__acquire_begin, rlock__acquire_timer, rlock__acquire_give_up},
@@ -31,13 +31,13 @@ void rlock__call_give_up(struct rlock__call *call, int code, int64_t now)
     assert(call->step != RLOCK__COMPLETE);
     kinds[call->kind].give_up(call, code, now);
     assert(call->step == RLOCK__COMPLETE || call->step == RLOCK__GIVING_UP);
-    assert(code != RLOCK_ECLOSED || call->step == RLOCK__COMPLETE); /* a close waits for none */
+    assert(code != RLOCK_ECLOSED || call->step == RLOCK__COMPLETE); /* a close never waits */
 }
 
 void rlock__call_begin(struct rlock__call *call, int64_t now)
 {
     assert(call->step == RLOCK__NEW);
-    assert(call->hold == NULL && call->request == NULL); /* all but its inputs is zero */
+    assert(call->hold == NULL && call->request == NULL); /* everything but the inputs is zero */
     assert(!call->timer.set);
     assert(call->why == 0);
     call->timer.fire = on_call_timer;

@@ -6,12 +6,12 @@
 
 #include "lock/core.h"
 
-/* What a call has in flight, or waiting for a link; NULL: nothing. */
+/* The request that a call has in flight, or waiting for a link; NULL: none. */
 static const struct rlock__request *request_of(const struct rlock__call *call)
 {
     const struct rlock__hold *hold = call->hold;
 
-    assert(call->kind != RLOCK__COMMAND); /* no group runs one */
+    assert(call->kind != RLOCK__COMMAND); /* no group runs a command */
     if (call->kind == RLOCK__ACQUIRE) {
         return call->request;
     }
@@ -32,7 +32,7 @@ static unsigned late_calls(const struct rlock__link *link)
         if (call->awaited == NULL || atomic_load(call->awaited) || ++n > RLOCK__LATE_MAX) {
             return RLOCK__LATE_MAX + 1;
         }
-        assert(call->member); /* others are awaited */
+        assert(call->member); /* other calls are awaited */
         request = request_of(call);
         on_link += request != NULL && request->sent && request->link == link;
     }
@@ -49,7 +49,7 @@ bool rlock__link_is_late(const struct rlock__link *link)
     }
     late = late_calls(link);
     DL_FOREACH(link->pipeline.sent, request) {
-        if (++n > late || late > RLOCK__LATE_MAX) { /* a renewal, a release of the recovery */
+        if (++n > late || late > RLOCK__LATE_MAX) { /* no late call's: a renewal, for example */
             return false;
         }
     }

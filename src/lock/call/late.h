@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Late answers. When a RedLock has its quorum, or has left it, the calls of its other members go
- * on, and nobody awaits them. What they bring wakes no thread by itself: whoever uses the client
- * next reads it, or the service thread at its tick.
+ * Late replies. When a RedLock has its quorum, or has given it up, the calls of its other members
+ * go on, but no thread waits for them. Their replies wake no thread: the next call of the client
+ * reads them, or the service thread at its tick.
  */
 #ifndef RLOCK_LOCK_LATE_H
 #define RLOCK_LOCK_LATE_H
@@ -11,12 +11,12 @@
 
 #include "base/guarded.h"
 
-#define RLOCK__LATE_MAX 32 /* calls of a client: where there are more, their answers are read */
+#define RLOCK__LATE_MAX 32 /* calls of a client; with more of them no reply is late */
 
 struct rlock__link;
 
-/* Whether nobody awaits any of the requests in flight on the link. False while a call or a listener
- * of the client is awaited. */
+/* Whether no thread waits for any of the requests in flight on the link. False while the client has
+ * a listener, or a call that a thread waits for. */
 bool rlock__link_is_late(const struct rlock__link *link) RLOCK__REQUIRES(core);
 
 #endif

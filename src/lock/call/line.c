@@ -58,7 +58,7 @@ void rlock__hold_unline(struct rlock__call *call, int64_t now)
     bool next = (call->why & RLOCK__TURN) != 0;
 
     assert(hold->turn != call);
-    assert(!next || (hold->busy && hold->turn == NULL)); /* it was called up */
+    assert(!next || (hold->busy && hold->turn == NULL)); /* rlock__hold_leave() chose it */
     rlock__unready(call, RLOCK__TURN);
     take_out(call);
     call->hold = NULL;
@@ -68,8 +68,8 @@ void rlock__hold_unline(struct rlock__call *call, int64_t now)
     }
 }
 
-/* What its owner has given up goes before the calls that wait. Returns whether that is under way.
- */
+/* Releases the levels that unlocks left owed, before the next call goes on. Returns whether it
+ * began that. */
 static bool releases_owed(struct rlock__hold *hold, int64_t now)
 {
     if (hold->state != RLOCK__HOLD_HELD || hold->owed.n == 0) {
@@ -90,7 +90,7 @@ static bool releases_owed(struct rlock__hold *hold, int64_t now)
 void rlock__hold_leave(struct rlock__hold *hold, int64_t now)
 {
     assert(hold->busy);
-    assert(hold->grant == NULL || hold->grant->release == NULL); /* nothing is under way */
+    assert(hold->grant == NULL || hold->grant->release == NULL); /* no release is in flight */
     hold->turn = NULL;
     hold->leaves = (struct rlock__levels){0};
     if (hold->grant != NULL) {
@@ -107,12 +107,12 @@ void rlock__hold_leave(struct rlock__hold *hold, int64_t now)
     if (hold->state == RLOCK__HOLD_LOST && hold->count == 0) {
         rlock__hold_over(hold);
     }
-    if (hold->line != NULL) { /* the row stays busy for it */
+    if (hold->line != NULL) { /* the row stays busy for the next call */
         rlock__ready(hold->line, RLOCK__TURN);
         return;
     }
     assert(hold->lined == 0);
-    assert(hold->owed.n == 0 || hold->spec->core->closed); /* all of it is released */
+    assert(hold->owed.n == 0 || hold->spec->core->closed); /* all owed levels are released */
     hold->busy = false;
     if (hold->spec->core->closed) {
         rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);

@@ -9,27 +9,27 @@
 #include "lock/server/channel.h"
 #include "lock/server/route.h"
 
-#define MOST_PASSES 32                /* of one hold */
-#define MOST_PASSING (10 * RLOCK__MS) /* and so long after the server was last asked for it */
+#define MOST_PASSES 32                /* passes of one hold */
+#define MOST_PASSING (10 * RLOCK__MS) /* how long after the last request for its lease */
 
 static bool may_pass(const struct rlock__spec *spec)
 {
     return (spec->ops->caps & RLOCK__CAP_PASSES) != 0 && !spec->core->opts.no_pass;
 }
 
-/* Whether all of it is its owner's own, and renewed. */
+/* Whether all levels of the hold are its owner's own, and renewed. */
 static bool is_plain(const struct rlock__hold *hold)
 {
     return hold->state == RLOCK__HOLD_HELD && hold->members == 0 && hold->renewals == 0 &&
            hold->provisional == 0 && hold->renewed_from == 1;
 }
 
-/* The hold of this client on the lock; NULL: it has none that may be passed. */
+/* The hold of this client on the lock; NULL: there is none that may be passed. */
 static struct rlock__grant *find(struct rlock__core *core, const struct rlock__spec *spec)
 {
     struct rlock__hold *hold = may_pass(spec) ? rlock__hold_by_lock(core, spec, NULL) : NULL;
 
-    while (hold != NULL && !may_pass(hold->spec)) { /* of another kind under the same name */
+    while (hold != NULL && !may_pass(hold->spec)) { /* another kind's, under the same name */
         hold = rlock__hold_by_lock(core, spec, hold);
     }
     return hold != NULL && is_plain(hold) && !hold->grant->releasing ? hold->grant : NULL;
@@ -61,7 +61,7 @@ void rlock__pass_forbid(struct rlock__core *core, const struct rlock__spec *spec
     }
 }
 
-/* Whether anything is open, failed or late with the server. */
+/* Whether anything about the grant is open, failed or overdue at the server. */
 static bool is_in_doubt(struct rlock__grant *grant, int64_t now)
 {
     const struct rlock__link *link = grant->link;
@@ -72,7 +72,7 @@ static bool is_in_doubt(struct rlock__grant *grant, int64_t now)
            !link->pipeline.up || link->pipeline.close;
 }
 
-/* Whether its owner may pass it on. */
+/* Whether the hold may be passed on. */
 static bool may_go(const struct rlock__hold *hold, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
@@ -93,7 +93,7 @@ static bool is_awaited_by_group(const struct rlock__spec *spec)
     return channel != NULL && channel->listeners != NULL;
 }
 
-/* Whether the call waits for just such a hold, and no attempt of it is open. */
+/* Whether the call waits for a hold of this kind and lease, and none of its attempts is open. */
 static bool may_take(const struct rlock__call *call, const struct rlock__spec *spec, int64_t now)
 {
     bool waits = call->step == RLOCK__QUEUED || call->step == RLOCK__SUBSCRIBING ||
@@ -104,14 +104,14 @@ static bool may_take(const struct rlock__call *call, const struct rlock__spec *s
            !rlock__ticket_is_open(call->acquire.ticket) && now < call->deadline;
 }
 
-/* The row of the one gets what the other's had. */
+/* Gives the grant of one row to the other row. */
 static void exchange(struct rlock__hold *from, struct rlock__hold *to)
 {
     struct rlock__grant *grant = from->grant;
 
     assert(from != to);
     assert(grant->hold == from);
-    assert(to->grant == NULL || !to->grant->is_numbered); /* nothing was granted there */
+    assert(to->grant == NULL || !to->grant->is_numbered); /* the row has no hold */
     from->grant = to->grant;
     if (from->grant != NULL) {
         from->grant->hold = from;
@@ -126,10 +126,10 @@ static void take(struct rlock__call *call, int64_t now)
     struct rlock__grant *grant = hold->grant;
     int64_t most = call->spec->tuning->max_hold_us;
 
-    assert(grant->is_numbered); /* the server has it, under that number */
+    assert(grant->is_numbered); /* the server has the hold under that number */
     assert(hold->state == RLOCK__HOLD_NONE && hold->count == 0);
     assert(call->view == NULL);
-    assert(call->request == NULL); /* it might take the lock a second time */
+    assert(call->request == NULL); /* an attempt might take the lock a second time */
     rlock__hold_state(hold, RLOCK__HOLD_HELD);
     hold->renewed_from = 1;
     rlock__hold_set_count(hold, 1);

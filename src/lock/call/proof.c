@@ -4,7 +4,8 @@
  * lock to another owner, or names another holder; so the hold is gone, whatever took it away.
  *
  * An answer is a proof if its request was sent after the grant of the hold was read, to the server
- * that has both the hold and the key. If that is not certain, the server is asked for the hold.
+ * that has both the hold and the key. If that is not certain, the client asks the server about the
+ * hold.
  */
 #include <assert.h>
 
@@ -13,7 +14,7 @@
 #include "lock/hold/hold.h"
 #include "lock/server/route.h"
 
-/* Whether it is a hold of another owner, and both have a lock with sides, or both one without. */
+/* Whether the hold is another owner's, and either both locks have sides or both have none. */
 static bool is_rival(const struct rlock__hold *hold, const struct rlock__call *call)
 {
     bool is_own = hold->owner_id == call->owner.id && hold->given == call->owner.given;
@@ -36,7 +37,7 @@ static bool is_certain(const struct rlock__call *call, const struct rlock__hold 
            server == rlock__route(hold->spec)->server && !rlock__grant_moved(grant);
 }
 
-/* Ends the hold, or has it verified. Returns whether it has ended. */
+/* Ends the hold, or asks the server about it. Returns whether the hold has ended. */
 static bool end(struct rlock__hold *hold, const struct rlock__call *call, int64_t now)
 {
     bool is_over = is_certain(call, hold);
@@ -69,7 +70,7 @@ bool rlock__proof_granted(const struct rlock__call *call, int64_t now)
     return alone;
 }
 
-/* Whether the server names it: "uuid:number", and behind that the side of a writer. */
+/* Whether the server names this hold: "uuid:number", for a writer with the side behind it. */
 static bool is_named(const struct rlock__hold *hold, struct rlock__bytes holder)
 {
     char text[RLOCK__OWNER_SIZE];
@@ -83,7 +84,7 @@ void rlock__proof_refused(const struct rlock__call *call, struct rlock__bytes ho
 {
     struct rlock__hold *hold = rlock__hold_by_lock(call->core, call->spec, NULL), *after;
 
-    assert(call->request == NULL); /* its answer was read */
+    assert(call->request == NULL); /* the answer was read */
     for (; hold != NULL && holder.len != 0 && !call->acquire.asked; hold = after) {
         after = rlock__hold_by_lock(call->core, call->spec, hold);
         if (is_rival(hold, call) && is_newer(call, hold) && !is_named(hold, holder)) {

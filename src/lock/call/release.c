@@ -44,7 +44,7 @@ void rlock__release_describe(struct rlock__call *call, int code, const char *mor
                rlock_strerror(code), more, call->link->server->address);
 }
 
-/* Whether the release under way leaves no level. */
+/* Whether the release leaves no level. */
 static bool is_last(const struct rlock__hold *hold)
 {
     return hold->count <= hold->leaves.n;
@@ -65,7 +65,7 @@ void rlock__release_end(struct rlock__hold *hold, int code, int64_t now)
     rlock__hold_leave(hold, now);
 }
 
-/* One unlock of a hold that is lost: no I/O. */
+/* One unlock of a lost hold: needs no I/O. */
 static void end_lost(struct rlock__hold *hold, int64_t now)
 {
     char more[64];
@@ -138,7 +138,7 @@ static int64_t retry_at(struct rlock__grant *grant, int64_t now)
     return now + rlock__backoff(grant->hold->spec->core, grant->failures++);
 }
 
-/* The same; why: a text that goes with the code. */
+/* rlock__release_leave() with a text that goes with the code. */
 static void leave(struct rlock__hold *hold, int code, const char *why, int64_t due, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
@@ -148,7 +148,7 @@ static void leave(struct rlock__hold *hold, int code, const char *why, int64_t d
     assert(code != 0);
     assert(due >= now);
     assert(call == NULL || call->kind == RLOCK__RELEASE);
-    assert(grant->releasing || grant->release != NULL); /* else nothing ends the turn */
+    assert(grant->releasing || grant->release != NULL); /* otherwise nothing ends the turn */
     rlock__grant_mind_renewal(grant, now);
     rlock__grant_mind_levels(grant, now);
     (void)snprintf(more, sizeof(more), "%s; it is free in %lld ms", why,
@@ -158,7 +158,7 @@ static void leave(struct rlock__hold *hold, int code, const char *why, int64_t d
     hold->turn = NULL;
     rlock__hold_show(hold);
     rlock__grant_plan(grant);
-    assert(!grant->releasing || grant->timer.set); /* no answer need come */
+    assert(!grant->releasing || grant->timer.set); /* an answer may never come */
     if (call != NULL) {
         if (code == RLOCK_EINDOUBT || !call->described) {
             rlock__release_describe(call, code, more);
@@ -182,7 +182,8 @@ void rlock__release_drop_levels(struct rlock__hold *hold, int code, int64_t now)
     rlock__release_end(hold, code, now);
 }
 
-/* The server refused. This copy changed nothing unless stopped halfway; an earlier one may have. */
+/* The server refused the release. This copy changed nothing, unless it was aborted halfway. An
+ * earlier copy may have changed something. */
 static void on_refused(struct rlock__hold *hold, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__class class = rlock__core_classify(hold->spec->core, reply);
@@ -211,9 +212,10 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
     }
 }
 
-/* There will be no answer. What came in its place was none; or it went down behind ASKING, and no
- * memory was there to send it again. The release of the last level is sent once more behind the
- * fence, and where that has cost another link, not soon again. */
+/* There will be no answer. Either the bytes that came were not a reply, or the connection broke
+ * after ASKING and there was no memory to send the request again. The release of the last level is
+ * sent again behind the fence: at once the first time, later after a pause, because a try may cost
+ * a connection. */
 static void on_lost(struct rlock__hold *hold, int64_t now)
 {
     if (hold->grant->releasing) {
@@ -234,7 +236,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     struct rlock__answer answer = {.outcome = RLOCK__DONE};
     int64_t t0 = rlock__hop_t0(request);
 
-    assert(hold == NULL || hold->grant->release == request); /* send() put it there */
+    assert(hold == NULL || hold->grant->release == request); /* send() set it */
     assert(hold == NULL || (hold->busy && hold->leaves.n > 0));
     if (hold != NULL && good) {
         answer = hold->spec->ops->read_release(reply);
@@ -248,7 +250,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         hold->grant->resent |= request->copies > 1;
     }
     (void)rlock__request_free(request);
-    assert(hold == NULL || reply != NULL || lost); /* else it is sent again */
+    assert(hold == NULL || reply != NULL || lost); /* otherwise it is sent again */
     if (hold == NULL || (reply == NULL && !lost)) {
         return;
     }
@@ -290,7 +292,7 @@ static bool send(struct rlock__hold *hold, int64_t now)
     assert(grant->release == NULL && hold->leaves.n > 0);
     assert(hold->busy && hold->state != RLOCK__HOLD_NONE);
     assert(grant->number != 0);
-    assert(!grant->releasing || target == 0); /* the last one stays the last one */
+    assert(!grant->releasing || target == 0); /* a last release stays the last one */
     grant->release = rlock__release_send(hold->spec, rlock__grant_route(grant), grant->number,
                                          target, lease, on_answer, hold, now);
     grant->extends = renewed;
@@ -300,8 +302,8 @@ static bool send(struct rlock__hold *hold, int64_t now)
     return grant->release != NULL;
 }
 
-/* Nothing was sent for want of memory. The last release goes on without its caller; another level
- * goes with that one. */
+/* Nothing was sent for want of memory. The last release goes on without its caller. Any other level
+ * is left to the last release. */
 static void starve(struct rlock__hold *hold, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
@@ -319,8 +321,8 @@ static void starve(struct rlock__hold *hold, int64_t now)
     rlock__release_drop_levels(hold, RLOCK_EINDOUBT, now);
 }
 
-/* Lost before it is sent: the server does not have it, or the recovery gives it back. What a thread
- * that ended was giving back goes on. */
+/* If the hold was lost before the release was sent, ends it: the server does not have the hold, or
+ * the recovery releases it. But if the owner's thread has ended, its last release goes on. */
 static bool end_if_lost(struct rlock__hold *hold, int64_t now)
 {
     if (hold->state != RLOCK__HOLD_LOST ||
@@ -345,7 +347,7 @@ void rlock__release_ask(struct rlock__call *call, int64_t now)
         starve(hold, now);
         return;
     }
-    assert(hold->grant->release->subject == hold); /* its answer finds the hold, not the call */
+    assert(hold->grant->release->subject == hold); /* the answer finds the hold, not the call */
     rlock__call_step(call, RLOCK__ASKING);
     rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
 }

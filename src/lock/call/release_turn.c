@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The turn of an unlock on its hold: how it begins, waits for its turn, and gives up. */
+/* The turn of an unlock on its hold: how an unlock begins, waits for its turn, and gives up. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -10,8 +10,8 @@
 #include "lock/common.h"
 #include "lock/hold/hold.h"
 
-/* An unlock in doubt is tried again: its level is not left to the hold any more, as long as this
- * call waits. It goes before those of its owner that came later. */
+/* An owner tries an unlock again that ended in doubt: its level is not owed any more, as long as
+ * this call waits. The call goes ahead of the owner's other calls in the line. */
 static void take_over(struct rlock__call *call)
 {
     struct rlock__hold *hold = call->hold;
@@ -35,7 +35,7 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
         rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
         return;
     }
-    if (hold->turn == NULL && hold->grant->releasing) { /* it goes on without a caller: joined */
+    if (hold->turn == NULL && hold->grant->releasing) { /* joins a release without caller */
         assert(hold->busy && hold->leaves.n > 0);
         call->hold = hold;
         hold->turn = call;
@@ -48,7 +48,7 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
     }
 }
 
-/* Whether a call that waits in this process has the hold now, without a word to the server. */
+/* Passes the hold on to a waiter of this process, if that is possible. Returns whether it did. */
 static bool passes_on(struct rlock__hold *hold, int64_t now)
 {
     struct rlock__call *heir = rlock__pass(hold, now);
@@ -83,15 +83,15 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
             rlock__min(call->deadline, grant->valid_until + call->core->opts.op_timeout_us / 2);
         grant->resent = false;
         hold->leaves = rlock__levels_of(call);
-        if (grant->is_waiting) { /* else its timer looks whether it is renewed */
+        if (grant->is_waiting) { /* otherwise its timer decides on the renewal */
             rlock__hold_plan(hold);
         }
         rlock__release_ask(call, now);
     }
 }
 
-/* When the server has let go of what is left to the hold, at the latest: the call that has the turn
- * may have its lease extended. */
+/* When the lease of an owed level has ended at the latest. The call that has the turn may extend
+ * that lease. */
 static int64_t free_by(const struct rlock__hold *hold, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
@@ -107,8 +107,8 @@ static int64_t free_by(const struct rlock__hold *hold, int64_t now)
     return grant->free_by;
 }
 
-/* The call of its owner before it goes on too long. Gives its level up without a turn: the hold
- * owes it to the server from now on, and is not renewed for it. Returns the call's code. */
+/* The owner's call before this one takes too long. Gives up the level without a turn: the level is
+ * owed from now on, and the hold is not renewed for it. Returns the call's code. */
 static int owe(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
