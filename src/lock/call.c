@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all files of the core use: the completion of a call, texts, notes, times, chance. */
+/* What all files of the core use: ready and complete calls, texts, times, random numbers. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ void rlock__unready(struct rlock__call *call, unsigned why)
     call->why &= ~why;
 }
 
-/* Which steps may follow each; any may last. */
+/* Which steps may follow each step. A call may also stay in its step. */
 static const unsigned followers[] = {
 #define STEP(step) (1U << RLOCK__##step)
     [RLOCK__NEW] = STEP(LINED_UP) | STEP(QUEUED) | STEP(ASKING) | STEP(SUBSCRIBING) |
@@ -71,7 +71,7 @@ __attribute__((format(printf, 2, 0))) static void say(struct rlock__call *call, 
 {
     struct rlock__texts *texts = rlock__texts(call);
 
-    assert(call->step != RLOCK__COMPLETE); /* its owner may read them */
+    assert(call->step != RLOCK__COMPLETE); /* the caller may read the texts now */
     call->described = true;
     if (texts != NULL) {
         (void)vsnprintf(texts->detail, sizeof(texts->detail), format, args);
@@ -141,7 +141,7 @@ const char *rlock__spec_text(const struct rlock__spec *spec, char out[static 96]
 
 int64_t rlock__random(struct rlock__core *core, int64_t n)
 {
-    assert(core->random != 0); /* it would stay 0 */
+    assert(core->random != 0); /* 0 would stay 0 */
     return rlock__random_below(&core->random, n);
 }
 
@@ -158,7 +158,7 @@ struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t n
 {
     size_t len = strlen(core->opts.uuid);
 
-    assert(number != 0); /* no owner has it */
+    assert(number != 0); /* no owner has the number 0 */
     assert(len <= RLOCK__UUID_LEN);
     memcpy(out, core->opts.uuid, len);
     out[len++] = ':';
@@ -169,7 +169,7 @@ struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t n
 
 int64_t rlock__free_by(int64_t now, int64_t lease_us)
 {
-    int64_t rounded = 2 * RLOCK__MS; /* the lease that is sent, and the server's clock */
+    int64_t rounded = 2 * RLOCK__MS; /* of the lease that is sent, and of the server's clock */
 
     assert(lease_us >= 0);
     return now + lease_us + rlock__max(2 * RLOCK__MS, lease_us / 100) + rounded;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A user's call as the core has it, the view that it leaves with its thread, and owners. */
+/* A program's call in the core, the view that the owner reads, and owners. */
 #ifndef RLOCK_LOCK_CALL_H
 #define RLOCK_LOCK_CALL_H
 
@@ -18,7 +18,7 @@ struct rlock__queue;
 struct rlock__channel;
 struct rlock__ticket;
 
-/* ---- What a thread knows of its holds without the mutex ---- */
+/* ---- What a thread reads of its holds without the mutex ---- */
 
 /* The part of a hold that its owner reads without the mutex. Reference counted: the hold has one
  * reference, the owner another. */
@@ -40,8 +40,8 @@ struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock
 /* Whether two are the same lock of the same client. */
 bool rlock__spec_equal(const struct rlock__spec *a, const struct rlock__spec *b);
 
-/* Who holds: a thread, by its number, or an id that the caller gave. Thread 7 and the given id 7
- * are two owners. */
+/* An owner: a thread, by its number, or an id that the caller gave. Thread 7 and the given id 7 are
+ * two owners. */
 struct rlock__owner {
     uint64_t id;
     bool given;
@@ -54,29 +54,29 @@ struct rlock__request;
 
 /*
  * A batch: calls of one owner in one client that are taken all or none. They are begun while the
- * mutex is held once. Their kinds have RLOCK__CAP_TOGETHER. Their inputs are the same. Who owns the
- * calls owns the batch.
+ * mutex is held once. Their kinds have RLOCK__CAP_TOGETHER. Their inputs are the same. The batch
+ * belongs to the owner of the calls' memory.
  */
 struct rlock__batch {
     /* inputs */
     size_t n;
-    int64_t until; /* a batch that still waits then ends as busy, as after too many rounds;
-                      RLOCK__NEVER: no time */
+    int64_t until; /* a batch that still waits then ends as busy, like one after too many rounds;
+                      RLOCK__NEVER: no limit */
 
     /* the core's; zero at first */
     size_t ready; /* calls that have their turn */
     unsigned rounds;
-    unsigned refusals; /* because of where its keys lie */
-    bool is_scattered; /* it ended as busy for that: each alone may be taken */
-    bool rechecks;     /* the attempt under way does not count as a round */
-    bool partial;      /* the error that is being read came when a part of them was taken */
+    unsigned refusals; /* by the server, because of where its keys lie */
+    bool is_scattered; /* it ended as busy for that: each lock alone may succeed */
+    bool rechecks;     /* the attempt in flight does not count as a round */
+    bool partial;      /* the error came after the script took a part of the locks */
     struct rlock__call *sender;
-    struct rlock__request *request; /* in flight, for all of them */
+    struct rlock__request *request; /* in flight, for all calls */
 
     struct rlock__call *calls[]; /* an input; a call that is complete leaves it */
 };
 
-/* What is to be said of a call: why it failed, and who held the lock. */
+/* The texts of a call: why it failed, and who held the lock. */
 struct rlock__texts {
     char detail[RLOCK__DETAIL_SIZE];
     char holder[RLOCK__HOLDER_SIZE];
@@ -87,11 +87,11 @@ enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND };
 /* Why a call goes on at the end of the event. Bits; the lowest is the first reason. */
 enum rlock__why {
     RLOCK__HEARD = 1 << 0,   /* a message of a release came on its channel */
-    RLOCK__SETTLED = 1 << 1, /* nothing of what it gave up is left on the server */
-    RLOCK__TURN = 1 << 2,    /* the call of its owner before it has left the hold */
+    RLOCK__SETTLED = 1 << 1, /* its recovery has ended */
+    RLOCK__TURN = 1 << 2,    /* its owner's call before it has left the hold */
     RLOCK__HEAD = 1 << 3,    /* it is the head of its lock's wait queue now */
-    RLOCK__DEAF = 1 << 4,    /* its channel is not heard any more */
-    RLOCK__WOKEN = 1 << 5,   /* its channel is live, or a message came; or a release of ours */
+    RLOCK__DEAF = 1 << 4,    /* its channel is not live any more */
+    RLOCK__WOKEN = 1 << 5,   /* its channel is live, a message came, or we released */
     RLOCK__AGAIN = 1 << 6,   /* its grant was over when it was read: it tries again at once */
 };
 
@@ -115,7 +115,7 @@ struct rlock__acquire {
     int64_t lease_us;           /* 0: renewed */
     int64_t timeout_us;         /* for the server to answer; 0: the client's op_timeout */
     int64_t min_uptime_us;      /* a server that runs for less does not count; 0: any counts */
-    struct rlock__batch *batch; /* it is taken together with these; NULL: alone */
+    struct rlock__batch *batch; /* the calls that share its attempt; NULL: none */
     bool timed; /* a member of a group that waits, and times out when the group does */
 
     /* results */
@@ -124,10 +124,11 @@ struct rlock__acquire {
 
     /* the core's */
     struct rlock__queue *queue;
-    int64_t granted_until; /* head of the queue: the call before it may hold until then; 0: no */
+    int64_t granted_until; /* the head before it may hold until then; 0: it does not */
     uint32_t target;       /* the count that is asked for */
     uint64_t gen;          /* generation of its latest copy */
-    /* of its number, from its first attempt on. GIVING_UP: the recovery that it waits for */
+    /* of its number, from the first attempt on. GIVING_UP: in the recovery that the call waits
+     * for */
     struct rlock__ticket *ticket;
     bool busy_ends;    /* GIVING_UP: if its attempt found the lock busy, nothing is open, */
     bool refusal_ends; /* and if its attempt was refused */
@@ -135,7 +136,7 @@ struct rlock__acquire {
     int64_t sent_at; /* when the latest copy of an attempt was sent */
     unsigned attempts;
     unsigned spins;              /* pauses of a spin lock so far */
-    struct rlock__request *look; /* asks whether its grant counts, which was given behind ASKING */
+    struct rlock__request *look; /* asks whether a grant from behind ASKING counts */
     struct rlock__ack ack;       /* asks whether enough replicas have its grant */
     unsigned confirmed;          /* how many replicas had it, by the latest answer */
     int64_t granted_t0;          /* the t0 of its grant */
@@ -157,10 +158,10 @@ struct rlock__command {
 };
 
 /*
- * One call of a user, from its begin to its completion. The caller owns the memory, and leaves it
- * in place until the call is in core.done. It sets the inputs; all else is zero. A RELEASE has
- * the common part alone: the members of an ACQUIRE are zero there. Nobody may read them in a
- * COMMAND.
+ * One call of a program, from its beginning to its completion. The caller owns the memory, and
+ * leaves it in place until the call is in core.done. The caller sets the inputs; everything else is
+ * zero. A RELEASE has the common part alone: its `acquire` stays zero. In a COMMAND nobody may read
+ * `acquire`.
  */
 struct rlock__call {
     /* inputs */
@@ -174,17 +175,18 @@ struct rlock__call {
     /* Members only. ACQUIRE: renew this fixed lease until the group is complete. RELEASE: the group
      * of this level was not complete yet */
     bool provisional;
-    /* of a member. ACQUIRE: the first level of its group that is renewed. RELEASE: the same */
+    /* Members only. This level is the first one of its group that is renewed */
     bool renewed;
-    /* of a member: whether anybody waits for its group; NULL: somebody does (lock/call/late.h) */
+    /* Members only: whether a thread waits for the group; NULL: a thread does (lock/call/late.h) */
     const atomic_bool *awaited;
-    /* of a member, and also a result: what its earlier calls left open, and then this one too */
+    /* Members only, also a result: what the member's earlier calls left open, and then this call
+     * too */
     struct rlock__doubt *doubt;
     /* the driver's: called once the call is complete, under the mutex; may be NULL */
     void (*finish)(struct rlock__call *call);
     void *payload;
-    /* where its texts go, empty at first. NULL: nowhere; or where it says, to what is allocated
-     * when there is something to say, and is the caller's to free */
+    /* its texts, empty at first. NULL: if `says`, the core allocates them when there is a text, and
+     * the caller frees them; otherwise the call has none */
     struct rlock__texts *texts;
     bool says;
 
@@ -197,7 +199,7 @@ struct rlock__call {
     struct rlock__call *prev, *next;         /* in the hold's line, the wait queue, or done */
     struct rlock__call *all_prev, *all_next; /* in core.calls */
     struct rlock__core *core;
-    struct rlock__link *link; /* of its latest request; or that of the next one */
+    struct rlock__link *link; /* of its latest request, or of the next one */
     enum rlock__step step;
     struct rlock__timer timer;
     int64_t deadline; /* ACQUIRE: of its wait for the holder; acquire_wait.c says more */
@@ -212,7 +214,7 @@ struct rlock__call {
     struct rlock__request *request;
     uint64_t number; /* of its attempt, on the server */
     int error;       /* the latest answer was an error that may pass: its code */
-    bool described;  /* there is a text for what it came to so far */
+    bool described;  /* there is a text for its outcome so far */
 
     union {
         struct rlock__acquire acquire;
@@ -220,7 +222,7 @@ struct rlock__call {
     };
 };
 
-/* Why it failed; "" where there is no text. */
+/* Why the call failed; "": there is no text. */
 static inline const char *rlock__call_detail(const struct rlock__call *call)
 {
     return call->texts != NULL ? call->texts->detail : "";

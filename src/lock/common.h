@@ -17,9 +17,9 @@ void rlock__unready(struct rlock__call *call, unsigned why);
 
 /* Moves the call to another step. */
 void rlock__call_step(struct rlock__call *call, enum rlock__step step);
-/* Where the call's texts go; NULL nowhere. */
+/* The call's texts; NULL: the caller wants none, or there is no memory. */
 struct rlock__texts *rlock__texts(struct rlock__call *call);
-/* Says why the call fails, if it does; or takes that back. */
+/* Notes why the call fails, if it does; or forgets that. */
 void rlock__say(struct rlock__call *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void rlock__unsay(struct rlock__call *call);
@@ -48,8 +48,8 @@ bool rlock__broken(struct rlock__core *core, const char *condition, const char *
 
 /* ---- log.c ---- */
 
-/* A line of which many may come at one time. Those beyond the limit are counted, and a line of
- * their level says how many were left out. */
+/* Logs a line of a sort that may come in large numbers. Lines beyond the limit are counted, and a
+ * line of their level says how many were left out. */
 void rlock__log_event(struct rlock__core *core, enum rlock_level level, int64_t now,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* Whether the log may have one more such line now; counts the line either way. routine: the line

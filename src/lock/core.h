@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The core of a client: holds, acquisitions, waiting and renewal, driven by events and answering
- * with actions. It knows no socket, no thread and no clock: the real driver is in src/drive,
- * another one simulates.
+ * The core of a client: holds, acquisitions, waiting and renewal. Events drive the core, and it
+ * answers with actions. The core uses no socket, no thread and no clock. The real driver is in
+ * src/drive, and the simulators have drivers of their own.
  *
- * Events are the functions named rlock__core_*, and each carries its time. Actions are what the
- * driver finds afterwards, and carries out after it dropped the mutex that protects the core:
+ * Events are the functions named rlock__core_*; each takes the time as an argument. After an event
+ * the driver finds actions in these places. It drops the mutex that protects the core, and then
+ * carries them out:
  *   pipeline.out           of each link: bytes to send on it, in this order, while generation
  *                          pipeline.gen is up
- *   pipeline.close         the link of generation pipeline.gen is to be closed
- *   rlock__link_due()      when a link is to be made
+ *   pipeline.close         the driver has to close generation pipeline.gen of the link
+ *   rlock__link_due()      when the driver has to connect the link
  *   sub.out                of each server: bytes to send on its subscriber connection
- *   rlock__core_changed()  the servers that have something new of these
+ *   rlock__core_changed()  the servers for which one of the above may have changed
  *   done                   calls that are complete: their threads wait
  *   rlock__core_take_notified()
  *                          listeners to be notified
@@ -19,9 +20,9 @@
  *   notes                  lines for the log
  *   rlock__core_next()     when rlock__core_tick() is due
  *
- * No event does more than a slice of work, however much there is: what is left over waits for
- * another tick, after a rest in which calls are served. So is what many holds or recoveries need at
- * one time, and no call waits behind it.
+ * No event does more than one slice of the work for holds and recoveries, however much there is.
+ * What is left over waits for another tick, after a pause in which the core serves calls. So no
+ * call waits long behind that work.
  */
 #ifndef RLOCK_LOCK_CORE_H
 #define RLOCK_LOCK_CORE_H
@@ -38,21 +39,21 @@
 
 #define RLOCK__OWNER_SIZE (RLOCK__UUID_LEN + 1 + 20 + 1) /* "uuid:number" and a NUL */
 
-#define RLOCK__TABLES 64 /* that share the rows: to double one takes little time */
-#define RLOCK__IDLE 8    /* rows, and queues, that are kept for the next ones */
+#define RLOCK__TABLES 64 /* tables that share the rows, so that doubling one is quick */
+#define RLOCK__IDLE 8    /* free rows, and free queues, that are kept for reuse */
 #define RLOCK__RECHECK_US (5 * RLOCK__SECOND) /* longest sleep of a waiter that is subscribed */
-#define RLOCK__POLL_US (250 * RLOCK__MS)      /* longest sleep of one that cannot subscribe */
+#define RLOCK__POLL_US (250 * RLOCK__MS)      /* longest sleep of a waiter that cannot subscribe */
 #define RLOCK__GRACE_US                                                                            \
     (40 * RLOCK__MS) /* for the outcome of an attempt that is given up, or canceled */
 #define RLOCK__BACKOFF_US                                                                          \
     (10 * RLOCK__MS) /* first pause after an error that passes; doubles, with jitter */
 #define RLOCK__BACKOFF_MAX_US RLOCK__SECOND
-#define RLOCK__BACKOFF_MOVING_US (250 * RLOCK__MS) /* the same in a cluster, where keys move */
+#define RLOCK__BACKOFF_MOVING_US (250 * RLOCK__MS) /* the limit in a cluster, where keys move */
 #define RLOCK__BATCH 50                            /* renewals in one script call */
-#define RLOCK__BATCHES 2         /* calls of that script in flight, on a link without delay */
-#define RLOCK__RELEASES 256      /* releases in flight of what nobody waits for */
+#define RLOCK__BATCHES 2                           /* batches in flight, on a link without delay */
+#define RLOCK__RELEASES 256      /* releases of the recovery in flight on one link */
 #define RLOCK__SLICE 500         /* holds and recoveries that one event serves */
-#define RLOCK__REST_US RLOCK__MS /* between two slices, for the calls */
+#define RLOCK__REST_US RLOCK__MS /* pause between two slices, for the calls */
 
 struct rlock__listener;
 struct rlock__ticket;
@@ -61,19 +62,19 @@ struct rlock__recent;
 /* ---- Holds ---- */
 
 enum rlock__hold_state {
-    RLOCK__HOLD_NONE, /* only calls of this owner are here */
+    RLOCK__HOLD_NONE, /* the row has only calls of this owner */
     RLOCK__HOLD_HELD,
-    RLOCK__HOLD_LOST, /* final; waits for its unlocks */
+    RLOCK__HOLD_LOST, /* final; the row waits for the unlocks */
 };
 
 /* A loss to report. Allocated with the grant, so that reporting cannot fail. */
 struct rlock__loss {
     struct rlock__loss *prev, *next;
     struct rlock__spec *spec;
-    const char *kind;  /* of a group; NULL: the spec's */
-    uint64_t owner_id; /* a given one, or a thread's number */
-    uint32_t own;      /* levels that were lost and no group's */
-    uint32_t name_len; /* of a group, behind the loss */
+    const char *kind;  /* a group's; NULL: the spec's */
+    uint64_t owner_id; /* an id that the caller gave, or a thread's number */
+    uint32_t own;      /* lost levels that belong to no group */
+    uint32_t name_len; /* of a group's name, which lies behind the loss */
     enum rlock_reason reason;
     bool given;
 };
@@ -86,57 +87,56 @@ static inline struct rlock__bytes rlock__loss_name(const struct rlock__loss *los
 }
 
 /*
- * What the server granted, and what keeps it. A row has one from its first attempt to its last day:
- * there is nothing on it until an attempt is granted. A row whose calls only wait has none.
+ * What the server granted, and what keeps it. A row has one from its first attempt until the row is
+ * freed; before a grant it is empty. A row whose calls only wait has none.
  */
 struct rlock__grant {
     union {
-        struct rlock__hold *hold;       /* whose it is */
-        struct rlock__grant *idle_next; /* in core.idle_grants: nobody's */
+        struct rlock__hold *hold;       /* its row */
+        struct rlock__grant *idle_next; /* in core.rows.idle_grants: no row has it */
     };
-    struct rlock__table_node by_number; /* in one of core.numbers, while it is granted */
-    struct rlock__table_node by_lock;   /* in one of core.locks, the same; readers' are in none */
+    struct rlock__table_node by_number; /* in one of core.rows.numbers, while granted */
+    struct rlock__table_node by_lock;   /* in one of core.rows.locks too; not for readers */
     uint64_t number, token;
-    struct rlock__link *link;     /* that it is renewed over */
-    struct rlock__ticket *ticket; /* of its number, if copies of its acquires are open; else NULL */
-    struct rlock__ticket *undone; /* levels of it that were given up, with copies open */
+    struct rlock__link *link;     /* renewals go over this link */
+    struct rlock__ticket *ticket; /* of its number; NULL: no copy of an attempt is open */
+    struct rlock__ticket *undone; /* its nested levels that are in recovery */
     struct rlock__loss *loss;
 
     int64_t granted_at; /* when its first grant was read */
-    int64_t leased_at;  /* when the server was last asked for what it then granted */
-    int64_t lease_us;   /* the longest that any level asked for */
+    int64_t leased_at;  /* when the latest request that was granted was sent */
+    int64_t lease_us;   /* the longest lease that a level asked for */
     int64_t valid_until;
-    int64_t held_until; /* renewal stops here (max_hold); RLOCK__NEVER none */
+    int64_t held_until; /* renewal stops here (max_hold); RLOCK__NEVER: nowhere */
     int64_t free_by;    /* the server's lease has ended by then */
 
-    /* in core.bulk: due, or end of validity; or in link.due, until the end of its validity: its
-     * renewal waits to be sent */
+    /* in core.bulk, for `due` or the end of the validity; or in link.due, for the end of the
+     * validity, while the renewal waits to be sent */
     struct rlock__timer timer;
-    int64_t due;                       /* its next renewal, or its last release once more */
-    struct rlock__grant **batch_entry; /* its place in a batch in flight; NULL none */
-    int64_t alone_until;               /* its renewals are in no batch with others; 0 may be */
-    struct rlock__request *release;    /* of a level, under way */
-    /* of a group's member: that goes on, and its caller has gone; NULL no */
+    int64_t due;                       /* when to renew it, or to send its last release again */
+    struct rlock__grant **batch_entry; /* its place in a batch in flight; NULL: none */
+    int64_t alone_until;               /* its renewals share no batch until then; 0: they may */
+    struct rlock__request *release;    /* in flight, of one or several levels */
+    /* a group member's, if its release goes on without a caller; NULL: none */
     struct rlock__doubt *doubt;
-    struct rlock__doubt *owed_doubt; /* the same for levels that wait for their release */
+    struct rlock__doubt *owed_doubt; /* the same for owed levels */
 
-    unsigned life;      /* of the server, when it was last seen there */
+    unsigned life;      /* of the server, when it last reported the hold */
     uint16_t failures;  /* of renewals, or of last releases, in a row */
-    uint8_t passes : 6; /* how often it went from one owner to the next */
+    uint8_t passes : 6; /* how often it was passed on */
     bool is_numbered : 1;
     bool is_guarded : 1;  /* a restart of the server ends it */
-    bool is_waiting : 1;  /* for its renewal to be sent */
-    bool verifies : 1;    /* whether its server has it is asked, renewed or not */
+    bool is_waiting : 1;  /* its renewal waits to be sent */
+    bool verifies : 1;    /* the core asks the server whether it has it */
     bool unacked : 1;     /* too few replicas have its latest renewal */
-    bool failed_over : 1; /* since it was last seen there another server has taken its server's
-                             place */
-    bool extends : 1;     /* the release under way asked for the renewed lease */
-    bool resent : 1;      /* an earlier copy of that may have been done */
-    bool releasing : 1;   /* its last release is under way: not renewed any more */
-    bool uneven : 1;      /* a level was given up, and the server may count it still */
+    bool failed_over : 1; /* another server took its server's place since that report */
+    bool extends : 1;     /* the release in flight asks for the renewed lease */
+    bool resent : 1;      /* an earlier copy of the release may have run */
+    bool releasing : 1;   /* its last release has begun: no more renewals */
+    bool uneven : 1;      /* the server may count a level that was given up */
 };
 
-/* Levels of a hold that an unlock gives up, or several. */
+/* Levels of a hold that one or several unlocks give up. */
 struct rlock__levels {
     uint32_t n;
     uint32_t members;     /* of these, levels of groups */
@@ -144,27 +144,27 @@ struct rlock__levels {
     uint32_t provisional; /* groups that were not complete yet */
 };
 
-/* One owner on one lock: its hold, and the calls on it, one after the other. */
+/* One owner on one lock: its hold, and the line of its calls. */
 struct rlock__hold {
     struct rlock__hold *prev, *next; /* in core.holds */
-    struct rlock__table_node by_key; /* in one of core.tables */
+    struct rlock__table_node by_key; /* in one of core.rows.tables */
     struct rlock__spec *spec;
     uint64_t owner_id;
-    /* these two from its first attempt on; NULL before */
+    /* NULL before the first attempt */
     struct rlock__grant *grant;
     struct rlock__view *view;
     struct rlock__call *turn, *line;
-    int64_t provisional_us; /* the longest lease of groups that keep it */
+    int64_t provisional_us; /* the longest provisional lease */
     uint32_t count;
     uint32_t members;      /* levels of groups */
-    uint32_t renewed_from; /* the lowest of its owner's own levels that is renewed; 0 none */
+    uint32_t renewed_from; /* the owner's lowest own level that is renewed; 0: none */
     uint32_t renewals;     /* groups whose levels are renewed */
     uint32_t provisional;  /* groups that renew its fixed lease until they are complete */
     enum rlock__hold_state state : 8;
     enum rlock_reason reason : 8; /* LOST: why */
-    bool given;                   /* its owner's id */
-    struct rlock__levels leaves;  /* by the release under way, or by the one that has the turn */
-    /* by unlocks that got no turn, and returned: released when the turn is free */
+    bool given;                   /* the owner is an id that the caller gave */
+    struct rlock__levels leaves;  /* levels that the release with the turn gives up */
+    /* levels of unlocks that returned without a turn: released when the turn is free */
     struct rlock__levels owed;
     uint32_t lined; /* unlocks in the line */
     bool busy;      /* a call has the turn; it may have returned in doubt */
@@ -189,7 +189,7 @@ struct rlock__core {
     struct rlock__driver driver;
 
     /* set by the driver, and changed by it */
-    bool several;        /* a key's server may be another one later */
+    bool several;        /* the server of a key may change */
     int64_t moved_at;    /* when the server of a key, or its run, last changed; 0: never */
     const char *trouble; /* why the driver is not certain which server has a key, for texts; NULL:
                           * it is certain */
@@ -213,8 +213,8 @@ struct rlock__core {
     struct rlock__timers bulk;
     /* of links: the next renewal, or the end of a validity whose renewal waits to be sent */
     struct rlock__timers renewals;
-    int64_t resume_at;              /* a slice was used up: the next one is not before then */
-    rlock__timer_fn *on_grant_due;  /* what a grant's timer fires */
+    int64_t resume_at;              /* a slice was used up: the next one starts then */
+    rlock__timer_fn *on_grant_due;  /* the function of each grant's timer */
     struct rlock__timer needs;      /* looks for servers that nothing needs: need.c */
     struct rlock__timer log_second; /* the end of the second that log_quotas count */
     struct rlock__log_quota log_quotas[RLOCK_LOG_DEBUG + 1]; /* by level */
@@ -230,13 +230,13 @@ struct rlock__core {
         struct rlock__table numbers[RLOCK__TABLES]; /* of granted rows, by number */
         struct rlock__table locks[RLOCK__TABLES];   /* of exclusive granted rows, by Redis key */
         struct rlock__hold *sweep;                  /* the next row of the sweep; NULL: none */
-        struct rlock__hold *idle;                   /* rows that are kept for the next ones, */
+        struct rlock__hold *idle;                   /* free rows that are kept for reuse, */
         struct rlock__grant *idle_grants;           /* and grants with their losses */
         unsigned n_idle, n_idle_grants;
     } rows;
     struct { /* hold/recovery.c, hold/ticket.c, hold/recent.c */
         struct rlock__ticket *tickets;
-        struct rlock__ticket *spares; /* kept for the next calls */
+        struct rlock__ticket *spares; /* free tickets that are kept for reuse */
         unsigned n_spares;
         struct rlock__recent *recent; /* the latest releases; NULL: none so far */
         size_t n_recent;
@@ -245,7 +245,7 @@ struct rlock__core {
     struct rlock__queue *idle_queues;
     unsigned n_idle_queues;
     struct rlock__pool requests;
-    struct rlock__call *calls; /* all that are not complete */
+    struct rlock__call *calls; /* all calls that are not complete */
     struct rlock__call *ready; /* calls that go on at the end of the event */
     struct rlock__listener *listeners;
     struct rlock__buf scratch;
@@ -282,53 +282,56 @@ static inline struct rlock__server *rlock__core_changed(struct rlock__core *core
     return server;
 }
 
-/* Events. Each leaves the core's actions to be looked at. */
+/* Events. After each of them the driver looks at the actions. */
 void rlock__core_init(struct rlock__core *core);
-/* One server more, with so many links for locks, and for acknowledgements. Its address is set. */
+/* Adds a server with so many links for locks, and for acknowledgements. Its address is set
+ * already. */
 void rlock__core_add_server(struct rlock__core *core, struct rlock__server *server,
                             unsigned n_routed, unsigned n_acks);
-/* Frees what it keeps for the next calls. */
+/* Frees what the core keeps for reuse. */
 void rlock__core_trim(struct rlock__core *core);
 void rlock__core_fini(struct rlock__core *core);
-/* Of one server: */
-/* A new connection learned the server's run id ("" it does not tell) and since how many seconds it
- * runs, as it counts them itself (RLOCK__UNKNOWN it does not tell); before the link is up. Where it
- * is another run than before, what may have been lost with that one is looked at. */
+/* Events of one server: */
+/* A new connection has read the server's run id ("": not reported), and its uptime in seconds by
+ * its own count (RLOCK__UNKNOWN: not reported). The driver calls this before the link is up. If
+ * this is another run than before, the core sends the recent releases again, and verifies the
+ * holds. */
 void rlock__core_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,
                        int64_t now) RLOCK__REQUIRES(core);
-/* The connection that was begun is up. client_id: its own at the server, 0 it does not tell;
- * fenced: those that it was to kill can run nothing more. Returns its generation. */
+/* The connection that was begun is up. client_id: its id at the server; 0: unknown. fenced: the
+ * connections that it had to kill can run nothing more. Returns its generation. */
 uint64_t rlock__core_link_up(struct rlock__link *link, uint64_t client_id, bool fenced, int64_t now)
     RLOCK__REQUIRES(core);
-/* The connection of this generation broke, or (0) could not be made: code and text say why. final:
- * trying again will not help the callers. */
+/* The connection of this generation broke; gen 0: a connection could not be made. code and text say
+ * why. final: trying again will not help the callers. */
 void rlock__core_link_down(struct rlock__link *link, uint64_t gen, int code, bool final,
                            const char *text, int64_t now) RLOCK__REQUIRES(core);
 void rlock__core_reply(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,
                        int64_t now) RLOCK__REQUIRES(core);
-/* Something was read on the link that is no reply, or of one that nobody awaits. */
+/* The bytes that were read on the link are not a reply, or no request awaits one. */
 void rlock__core_garbled(struct rlock__link *link, uint64_t gen, int64_t now) RLOCK__REQUIRES(core);
-/* The subscriber connection is up; it broke, or could not be made. */
+/* The subscriber connection is up; or it broke, or could not be made. */
 void rlock__core_sub_up(struct rlock__server *server, int64_t now) RLOCK__REQUIRES(core);
 void rlock__core_sub_down(struct rlock__server *server, int64_t now) RLOCK__REQUIRES(core);
-/* Something came on the subscriber connection: an acknowledgement, a message, a refusal. */
+/* A reply came on the subscriber connection: an acknowledgement, a message, a refusal. */
 void rlock__core_sub_reply(struct rlock__server *server, const struct rlock__reply *reply,
                            int64_t now) RLOCK__REQUIRES(core);
-/* Another server was promoted in its place, as a map says: what it says from now on is not
- * believed, and what was sent to it is accounted for once the other one has answered. */
+/* Another server was promoted in this one's place, as a map says. From now on the core does not
+ * trust this server's replies. What was sent to it is accounted for once the other server has
+ * answered. */
 void rlock__core_replaced(struct rlock__server *server, int64_t now) RLOCK__REQUIRES(core);
-/* Of all of them: */
-/* The driver's map has changed: what waits for a link is asked where the key is now, who waits for
- * a lock looks again there, and the holds are verified there. */
+/* Events of all servers: */
+/* The driver's map has changed. Requests that wait for a link go to the server that has the key
+ * now, waiters try again there, and the holds are verified there. */
 void rlock__core_rerouted(struct rlock__core *core, int64_t now) RLOCK__REQUIRES(core);
-/* Fires what is due. What had come by then was handed over before: whoever was late itself would
- * find others late whose answers lie in the socket. */
+/* Fires the timers that are due. The driver first hands over what it has received. Otherwise a
+ * driver that was late itself would treat servers as late whose replies lie in the socket. */
 void rlock__core_tick(struct rlock__core *core, int64_t now) RLOCK__REQUIRES(core);
 int64_t rlock__core_next(const struct rlock__core *core) RLOCK__REQUIRES(core);
 /* A call begins; its result comes with its completion, maybe at once. */
 void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
     RLOCK__REQUIRES(core);
-/* Starts to listen; ends it: lock/server/listener.h. Both are reported to listener.notify(). */
+/* Starts to listen; ends it: lock/server/listener.h. listener.notify() reports both. */
 void rlock__core_listen(struct rlock__core *core, struct rlock__listener *listener, int64_t now)
     RLOCK__REQUIRES(core);
 void rlock__core_ignore(struct rlock__core *core, struct rlock__listener *listener, int64_t now)
@@ -339,7 +342,7 @@ struct rlock__listener *rlock__core_take_notified(struct rlock__core *core) RLOC
 /* Cancels the calls that wait with this signal. */
 void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t now)
     RLOCK__REQUIRES(core);
-/* Cancels one call, if it acquires and is under way. */
+/* Cancels one call, if it is an acquisition that is not complete. */
 void rlock__core_cancel_call(struct rlock__core *core, struct rlock__call *call, int64_t now)
     RLOCK__REQUIRES(core);
 /* Ends a call before its time. */
@@ -348,34 +351,35 @@ void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int
 /* The group is complete: its provisional lease is not renewed any more, and ends by itself. */
 void rlock__core_finalize(struct rlock__core *core, const struct rlock__spec *spec,
                           struct rlock__owner owner) RLOCK__REQUIRES(core);
-/* A group that had the hold renewed has no level left that wants it. */
+/* A group that had the hold renewed has no level left that needs the renewal. */
 void rlock__core_end_renewal(struct rlock__core *core, const struct rlock__spec *spec,
                              struct rlock__owner owner) RLOCK__REQUIRES(core);
-/* The same group has it renewed again. */
+/* The same group has the hold renewed again. */
 void rlock__core_renew(struct rlock__core *core, const struct rlock__spec *spec,
                        struct rlock__owner owner) RLOCK__REQUIRES(core);
 /* A thread ended: what it holds of this lock is lost. */
 void rlock__core_thread_exit(struct rlock__core *core, const struct rlock__spec *spec,
                              uint64_t thread, int64_t now) RLOCK__REQUIRES(core);
-/* A hold of this client with this number was forced open by this client. */
+/* This client forced open a lock that its own hold with this number had. */
 void rlock__core_forced(struct rlock__core *core, uint64_t number, int64_t now)
     RLOCK__REQUIRES(core);
-/* Ends all: calls complete as closed, holds are lost and released once. */
+/* Ends everything: calls complete as closed, holds are lost and released once. */
 void rlock__core_close(struct rlock__core *core, int64_t now) RLOCK__REQUIRES(core);
-/* Whether nothing that was sent is still to be answered: closing need not wait longer. */
+/* Whether no hold and no recovery is left, so that closing need not wait any longer. */
 bool rlock__core_is_settled(const struct rlock__core *core) RLOCK__REQUIRES(core);
-/* Forgets its calls, which nobody waits for any more: before fini without a close. */
+/* Forgets the calls, which no thread waits for any more. For a fini without a close. */
 void rlock__core_abandon(struct rlock__core *core);
-/* There is no more time to close in: ends what is left, and logs what could not be released. */
+/* The time for closing is over: ends what is left, and logs what could not be released. */
 void rlock__core_note_rest(struct rlock__core *core, int64_t now) RLOCK__REQUIRES(core);
 /* A line for the log, from inside an event or before the first one. */
 void rlock__note(struct rlock__core *core, enum rlock_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* When a hold ends for its owner: t0 + lease − max(2 ms, 1 %) − margin. */
 int64_t rlock__valid_until(const struct rlock__core *core, int64_t t0, int64_t lease_us);
-/* When a lease that the server began by now has ended, whatever its clock's rate. */
+/* When a lease has ended that the server began no later than now, whatever the rate of its
+ * clock. */
 int64_t rlock__free_by(int64_t now, int64_t lease_us);
-/* valid_until of an owner's hold and how often it is held, 0 if there is none. */
+/* Returns valid_until of an owner's hold, and its count. Both are 0 if there is none. */
 int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__spec *spec,
                                 struct rlock__owner owner, uint32_t *ret_count)
     RLOCK__REQUIRES(core);

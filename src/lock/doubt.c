@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* What stands for one where there is no memory: it is never closed. */
+/* Stands for a doubt that there is no memory for. It is never closed. */
 static struct rlock__doubt unknown = {.refs = 2};
 
 static struct rlock__doubt *make(void)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the calls of a group's member left something open on its server: an attempt with copies
- * that are not accounted for, or a release without an answer. What goes on with it, a recovery or a
- * grant, holds the doubt open. The group reads the doubt without the core's mutex.
+ * A doubt: whether the calls of a group's member left something open on its server, which is an
+ * attempt with copies that are not accounted for, or a release without an answer. The recovery or
+ * the grant that goes on with it holds the doubt open. The group reads the doubt without the core's
+ * mutex.
  *
- * Nearly no call leaves anything open. So the doubt is made when the first one does, and NULL is
- * one that is closed.
+ * Very few calls leave anything open. So a doubt is allocated when the first call does, and NULL is
+ * a closed doubt.
  */
 #ifndef RLOCK_LOCK_DOUBT_H
 #define RLOCK_LOCK_DOUBT_H

@@ -24,13 +24,13 @@ struct rlock__core_opts {
     int64_t unused_us;   /* a server that nothing needs is let go after this; 0: RLOCK__UNUSED_US */
     bool announces_both; /* where channels are sharded: on plain ones too, and both are heard */
     bool no_pass;        /* no hold is passed on inside the client */
-    int acks;            /* how many replicas must have what counts: a number, or RLOCK_ACKS_... */
-    bool acks_on_disk;   /* they must have it on disk, and so must the primary */
+    int acks;            /* how many replicas must acknowledge: a number, or RLOCK_ACKS_... */
+    bool acks_on_disk;   /* they must have it on disk, and the primary too */
     struct rlock__bytes prefix;
     enum rlock_level log_level;
     bool logs_all;       /* logs each line, without a limit: a simulator replays a seed */
     size_t slice;        /* holds and recoveries that one event visits; 0: RLOCK__SLICE */
-    const char *address; /* of all that the client talks to: for order, and texts */
+    const char *address; /* the client's whole deployment: for ordering, and for texts */
 };
 
 /* What a server's error says about the place of a key. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fenced lock: Redisson's RFencedLock. A reentrant lock whose every grant has a number larger
- * than all before it, so that a resource can refuse what comes from an older holder. The number
- * belongs to the hold: the same on re-entry, returned from memory, never read again from the
- * server, where a newer holder's would stand.
+ * The fenced lock: Redisson's RFencedLock. It is a reentrant lock whose grants have tokens, each
+ * larger than all before, so that a resource can refuse requests from an older holder. The token
+ * belongs to the hold: on re-entry the client returns it from memory. The client does not read it
+ * again from the server, where a newer holder's token may be.
  */
 #include "lock/plain.h"
 

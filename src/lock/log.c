@@ -8,8 +8,8 @@
 
 #include "lock/common.h"
 
-/* Lines of each level in a second. Calls that find their locks free may use half of them, so that a
- * storm of such calls leaves room for what explains the others. */
+/* Lines of each level in a second. Calls that find their locks free may use half of them, so that
+ * many such calls leave room for lines about the others. */
 #define LINES 200
 #define ROUTINE_LINES (LINES / 2)
 
@@ -64,7 +64,7 @@ bool rlock__log_may(struct rlock__core *core, enum rlock_level level, bool routi
     if (!core->log_second.set) {
         core->log_second.fire = on_second;
         rlock__timer_set(&core->timers, &core->log_second, now + RLOCK__SECOND);
-    } else if (now >= core->log_second.at) { /* nobody has fired it yet */
+    } else if (now >= core->log_second.at) { /* no event has fired the timer yet */
         rlock__log_left_out(core);
         rlock__timer_set(&core->timers, &core->log_second, now + RLOCK__SECOND);
     }

@@ -30,7 +30,7 @@ enum rlock__caps {
     RLOCK__CAP_FENCED = 1 << 5,
     /* it is made of locks */
     RLOCK__CAP_MEMBERS = 1 << 6,
-    /* it is held by whoever holds most of those */
+    /* holding a majority of those is holding it */
     RLOCK__CAP_QUORUM = 1 << 7,
     /* a hold may be passed on inside the process: lock/call/pass.h */
     RLOCK__CAP_PASSES = 1 << 8,
@@ -68,7 +68,7 @@ struct rlock__args {
     int64_t lease_ms;          /* to ask for; 0: the lease stays as it is */
     struct rlock__bytes
         other;  /* acquire: this owner's hold on the other side, "uuid:number"; empty: none */
-    bool waits; /* acquire: the call waits and hears its channel, so it may enqueue */
+    bool waits; /* acquire: the call waits on its channel, so it may enqueue */
     struct rlock__bytes settled; /* acquire: rlock__settled() */
     int64_t hint;                /* acquire: from the call's last answer; 0 at first */
     struct rlock__bytes seen;    /* force: the holders, as read_inspect wrote them */
@@ -76,7 +76,7 @@ struct rlock__args {
 
 enum rlock__outcome {
     RLOCK__DONE, /* granted, released, renewed: the server did what was asked */
-    RLOCK__BUSY, /* somebody else holds it */
+    RLOCK__BUSY, /* another owner holds it */
     RLOCK__GONE, /* this owner does not hold it */
 };
 
@@ -85,9 +85,9 @@ struct rlock__answer {
     enum rlock__outcome outcome;
     int64_t ttl_ms;             /* BUSY: what remains of the holder's lease, as PTTL says it */
     struct rlock__bytes holder; /* BUSY: one holder */
-    bool taken;                 /* GONE: somebody else holds it */
-    bool announcement_refused;  /* DONE, of a release: nobody was told */
-    int64_t receivers;          /* DONE, of a release: how many heard the announcement */
+    bool taken;                 /* GONE: another owner holds it */
+    bool announcement_refused;  /* DONE, of a release: no message was sent */
+    int64_t receivers;          /* DONE, of a release: how many received the message */
     bool shared;        /* DONE, of a release: others still hold it, so nobody here need ask */
     uint64_t token;     /* DONE, of an acquire: the fencing token; 0: none */
     int64_t recheck_ms; /* BUSY: the waiter asks again no later than this; 0: as usual */
@@ -100,9 +100,9 @@ struct rlock__answer {
  *   - must not block,
  *   - keeps no state,
  *   - may run any number of times for one call.
- * A command declares as keys what must be there, and what it may make. While the slot of a cluster
- * is being moved, the server refuses a command some of whose keys are missing. What may or may not
- * be there goes in as an argument, and the script lives with not being allowed to look at it.
+ * A command declares as keys those that must exist, and those that it may create. While a slot of a
+ * cluster is being moved, the server refuses a command if some of its keys are missing. A key that
+ * may or may not exist is an argument instead, and the script must cope if it may not access it.
  */
 struct rlock_ops {
     const char *kind; /* "reentrant" */
@@ -110,14 +110,14 @@ struct rlock_ops {
     char side;        /* 'x'; of a read/write lock 'r' or 'w': holds of one key and owner on each */
     char other_side;  /* of a read/write lock; 0: none */
 
-    /* How long a waiter sleeps before it tries again, after so many such pauses. NULL: it hears the
-     * channel instead. */
+    /* How long a waiter sleeps before it tries again, after so many such pauses. NULL: it waits on
+     * the channel instead. */
     int64_t (*pause)(const struct rlock__tuning *tuning, unsigned looks, uint64_t *random);
     /* Appends the channel's name for this key. */
     void (*channel)(struct rlock__bytes key, struct rlock__buf *ret_channel);
-    /* The commands. Behind ASKING the core gives a script one argument more, 'asking'; who need not
-     * know it ignores it. */
-    /* One attempt to make the owner's count args->count. A count of 1 alone creates the hold. */
+    /* The commands. Behind ASKING the core gives a script one argument more, 'asking'. Scripts that
+     * do not need it ignore it. */
+    /* One attempt to make the owner's count args->count. Only a count of 1 creates the hold. */
     void (*acquire)(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd);
     /* Makes the owner's count args->count. 0 ends the hold, whatever its count was, and announces
@@ -130,7 +130,7 @@ struct rlock_ops {
                   struct rlock__cmd *batch);
     /* Asks who holds. */
     void (*inspect)(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd);
-    /* Deletes the lock if exactly those of args->seen still hold it, and announces that. */
+    /* Deletes the lock if exactly the holders in args->seen still hold it, and announces that. */
     void (*force)(const struct rlock__spec *spec, const struct rlock__args *args,
                   struct rlock__cmd *ret_cmd);
 

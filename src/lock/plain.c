@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reentrant lock, Redisson's RLock: one hash per lock, one field: the owner, its value the hold
- * count. And the non-reentrant lock, Redisson's NonReentrantLock: on the server it is a reentrant
- * one of one level; that its owner takes it again is seen here, before anything is sent, since
- * owners' numbers on the wire are fresh.
+ * The reentrant lock, Redisson's RLock, is a hash with one field. The field's name is the owner,
+ * and its value is the hold count. The non-reentrant lock, Redisson's NonReentrantLock, is a
+ * reentrant lock of one level on the server. If its owner takes it again, the client refuses that
+ * before it sends anything: the server could not tell, since each attempt has a fresh number.
  */
 #include "lock/plain.h"
 

@@ -5,7 +5,7 @@
 
 #include "lock/ops.h"
 
-/* In the table of a kind that differs in its acquire, its inspect or its waiting only. */
+/* For the table of a kind that differs only in its acquire, its inspect or its waiting. */
 #define RLOCK__PLAIN_OPS                                                                           \
     .side = 'x', .channel = rlock__plain_channel, .release = rlock__plain_release,                 \
     .renew = rlock__plain_renew, .force = rlock__plain_force,                                      \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a lock is, and what its owner may know without the mutex: both shared and counted. */
+/* What a lock is, and the view of a hold. Both are reference counted. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -31,8 +31,8 @@ static bool is_default(const struct rlock__tuning *tuning)
            !tuning->no_reentry;
 }
 
-/* One allocation for all of it. The text of the key is the name's too; the tuning is there where it
- * is not the default. */
+/* One allocation for everything. The name is the end of the key's text. The tuning is included only
+ * if it is not the default. */
 static struct rlock__spec *spec_alloc(size_t prefix_len, struct rlock__bytes key,
                                       struct rlock__bytes channel,
                                       const struct rlock__tuning *tuning)
@@ -76,7 +76,7 @@ struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock
         spec->hash = rlock__bytes_hash(spec->key) ^ (unsigned)core->opts.serial;
         spec->slot = core->driver.slot != NULL ? core->driver.slot(spec->key) : 0;
         assert(rlock__bytes_equal(spec->name, name));
-        assert(spec->channel.len > 0); /* all of the locks without one would share it */
+        assert(spec->channel.len > 0); /* locks without one would share a channel */
         atomic_init(&spec->refs, 1);
     }
     rlock__buf_fini(&key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The spin lock: Redisson's RSpinLock. Waiters hear no channel; they look again after growing
- * pauses. Its release is announced all the same, for other kinds' waiters under the same name.
+ * The spin lock: Redisson's RSpinLock. Its waiters do not subscribe: they poll, after growing
+ * pauses. Its release is announced anyway, for waiters of other kinds under the same name.
  */
 #include <assert.h>
 
@@ -9,8 +9,8 @@
 #include "lock/plain.h"
 
 /*
- * The pause before a spinning call looks again: growing by the multiplier up to the maximum, then
- * jitter of a millisecond for each look, as Redisson's back-off options have it.
+ * The pause before a spinning call polls again. It grows by the multiplier up to the maximum, plus
+ * a jitter of a millisecond for each poll. These are Redisson's back-off options.
  */
 static int64_t pause_before(const struct rlock__tuning *tuning, unsigned looks, uint64_t *random)
 {
@@ -18,7 +18,7 @@ static int64_t pause_before(const struct rlock__tuning *tuning, unsigned looks, 
     int64_t factor = tuning->spin_multiplier != 0 ? tuning->spin_multiplier : 2;
     int64_t pause = tuning->spin_initial_us != 0 ? tuning->spin_initial_us : RLOCK__MS;
 
-    assert(pause > 0 && most > 0 && factor > 0); /* else it would spin without a pause */
+    assert(pause > 0 && most > 0 && factor > 0); /* otherwise it would spin without a pause */
     for (unsigned i = 0; i < looks && pause < most && factor > 1; i++) {
         pause *= factor;
     }

@@ -27,7 +27,7 @@ static bool sleeps(const struct rlock__call *call)
            call->step == RLOCK__PAUSING;
 }
 
-/* Whether the sender of its batch goes on for it. */
+/* Whether the call waits for the sender of its batch. */
 static bool is_led(const struct rlock__call *call)
 {
     return call->acquire.batch != NULL && call->acquire.batch->sender != call;
@@ -45,8 +45,7 @@ static void check_acquire(const struct rlock__call *call)
     const struct rlock__ticket *ticket = call->acquire.ticket;
     bool has_grant = call->hold != NULL && call->hold->grant != NULL;
 
-    assert(
-        RLOCK__IMPLIES(sleeps(call) && !is_led(call), call->timer.set)); /* no message need come */
+    assert(RLOCK__IMPLIES(sleeps(call) && !is_led(call), call->timer.set)); /* messages get lost */
     assert(RLOCK__IMPLIES(call->step == RLOCK__ASKING, is_under_way(call)));
     assert(RLOCK__IMPLIES(gives_up, call->code != 0 && call->timer.set));
     if (ticket != NULL) {
@@ -107,7 +106,7 @@ static void check_grant(const struct rlock__hold *hold)
     }
 }
 
-/* Levels: of its owner and of groups, given up and kept. */
+/* The levels of the owner and of groups, and those that unlocks gave up. */
 static void check_levels(const struct rlock__hold *hold)
 {
     bool none = hold->state == RLOCK__HOLD_NONE, lost = hold->state == RLOCK__HOLD_LOST;
@@ -120,12 +119,12 @@ static void check_levels(const struct rlock__hold *hold)
     assert(RLOCK__IMPLIES(lost, hold->owed.n == 0));
 }
 
-/* What its owner's thread reads without the mutex. */
+/* What the owner's thread reads without the mutex. */
 static void check_view(const struct rlock__hold *hold)
 {
     int64_t until = atomic_load(&hold->view->valid_until);
     uint32_t left = rlock__hold_left(hold), count = atomic_load(&hold->view->count);
-    bool repeats = hold->turn != NULL || hold->lined > 0; /* an unlock that had no answer, maybe */
+    bool repeats = hold->turn != NULL || hold->lined > 0; /* maybe an unlock without an answer */
 
     assert(repeats ? count <= left : count == left);
     if (hold->state != RLOCK__HOLD_HELD || left == 0) {
@@ -160,7 +159,7 @@ static void check_hold(const struct rlock__hold *hold)
     bool none = hold->state == RLOCK__HOLD_NONE;
 
     assert(rlock__hold_find(hold->spec->core, hold->spec, owner) == hold);
-    assert(RLOCK__IMPLIES(none, hold->busy)); /* else nobody needs the row */
+    assert(RLOCK__IMPLIES(none, hold->busy)); /* otherwise nobody needs the row */
     assert(RLOCK__IMPLIES(!none, hold->view != NULL && hold->grant != NULL));
     check_line(hold);
     check_levels(hold);
@@ -182,7 +181,7 @@ static void check_recovery(const struct rlock__ticket *ticket)
     assert(ticket->is_unsent + (ticket->request != NULL) + ticket->timer.set == 1); /* it goes on */
     assert(ticket->in_flight.n <= RLOCK__IN_FLIGHT_MAX);
     assert(RLOCK__IMPLIES(ticket->call != NULL, ticket->call->acquire.ticket == ticket));
-    assert(RLOCK__IMPLIES(ticket->count == 0, hold == NULL)); /* nobody holds its number */
+    assert(RLOCK__IMPLIES(ticket->count == 0, hold == NULL)); /* no hold has its number */
     assert(RLOCK__IMPLIES(ticket->grant != NULL, ticket->grant->number == ticket->number));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The events: each changes state, then settles what the change made due. */
+/* The events: each changes the state, and then does what the change made due. */
 #include "lock/core.h"
 
 #include <stdio.h>
@@ -93,7 +93,8 @@ static void touch_all(struct rlock__core *core)
     }
 }
 
-/* Another server may have a key now: it is asked for what the one before it may have lost. */
+/* Another server may have a key now. Releases there again what it may not know of, and verifies the
+ * holds there. */
 static void look_again(struct rlock__core *core, int64_t now)
 {
     rlock__recent_repeat(core, now);
@@ -101,7 +102,7 @@ static void look_again(struct rlock__core *core, int64_t now)
     rlock__work(core, now);
 }
 
-/* ---- Of one server ---- */
+/* ---- Events of one server ---- */
 
 static void finish(struct rlock__server *server, int64_t now)
 {
@@ -181,7 +182,7 @@ void rlock__core_replaced(struct rlock__server *server, int64_t now)
     finish(server, now);
 }
 
-/* ---- Of all ---- */
+/* ---- Events of all servers ---- */
 
 void rlock__core_rerouted(struct rlock__core *core, int64_t now)
 {
@@ -251,8 +252,8 @@ void rlock__core_cancel_call(struct rlock__core *core, struct rlock__call *call,
     rlock__finish_event(core, now);
 }
 
-/* From the last call on: else one would become the head of its wait queue, and ask, only to be
- * cancelled next. */
+/* Begins with the last call. Otherwise a call would become the head of its wait queue, and ask the
+ * server, only to be canceled next. */
 void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t now)
 {
     struct rlock__call *call = core->calls != NULL ? core->calls->all_prev : NULL;
@@ -263,7 +264,7 @@ void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t no
         if (call->kind == RLOCK__ACQUIRE && call->cancel == cancel) {
             rlock__acquire_cancel(call, now);
         }
-        if (before != NULL && before->step == RLOCK__COMPLETE) { /* by that: start anew */
+        if (before != NULL && before->step == RLOCK__COMPLETE) { /* by that: start again */
             before = core->calls != NULL ? core->calls->all_prev : NULL;
         }
         call = before;

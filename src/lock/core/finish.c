@@ -65,11 +65,11 @@ static void drain(struct rlock__core *core, int64_t now)
     }
 }
 
-/* Sends the commands that have become due on the server's links. What cannot be sent may end a
- * call, which leaves its channel then: so the channels come last. */
+/* Sends the commands that have become due on the server's links. If a command cannot be sent, its
+ * call may end and leave its channel. So the channels come last. */
 static void flush_server(struct rlock__server *server, int64_t now)
 {
-    for (unsigned i = 0; i < server->n_links; i++) { /* those for acks are the last */
+    for (unsigned i = 0; i < server->n_links; i++) { /* links for acks are the last */
         rlock__recovery_flush(&server->links[i], now);
         rlock__renew_flush(&server->links[i], now);
         rlock__acks_flush(&server->links[i], now);
@@ -77,7 +77,7 @@ static void flush_server(struct rlock__server *server, int64_t now)
     rlock__channels_settle(server);
 }
 
-/* The driver is to look at it. */
+/* Notes the server for the driver, in core.changed. */
 static void note_changed(struct rlock__server *server)
 {
     if (!server->is_changed) {

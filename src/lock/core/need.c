@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which servers of a cluster are needed. One that nothing here has needed for a while is let go:
- * its connections are closed, and made again when something is to be sent to it.
+ * Closes the connections to servers of a cluster that nothing here has needed for a while. They are
+ * made again when the client has something to send to the server.
  *
- * A server is kept for what may be asked of it at any time: holds, waiters, numbers that are to be
- * released, and connections that broke and are still to be killed. Nothing of ours can run on a
- * connection on which all was answered, so one that is closed here need not be killed later.
+ * A server is needed if it has holds, waiters, numbers to release, or broken connections that are
+ * still to be killed. Nothing of ours can run on a connection on which all requests were answered.
+ * So a connection that is closed here need not be killed later.
  */
 #include <utlist.h>
 
@@ -14,7 +14,7 @@
 #include "lock/server/listener.h"
 #include "lock/server/route.h"
 
-/* Whether closing its connection would lose anything, or cut something short. */
+/* Whether closing the link's connection would lose or interrupt anything. */
 static bool is_in_use(const struct rlock__link *link)
 {
     const struct rlock__pipeline *pipeline = &link->pipeline;
@@ -43,7 +43,7 @@ static void let_go(struct rlock__server *server, int64_t now)
         struct rlock__link *link = &server->links[i];
 
         rlock__timer_unset(&server->core->timers, &link->idle);
-        link->code = 0; /* as before anybody tried */
+        link->code = 0; /* as before the first connection */
         link->final = false;
         link->is_let_go = link->pipeline.up;
         rlock__pipeline_break(&link->pipeline, "nothing needs it", now);
@@ -102,7 +102,7 @@ static void on_look(struct rlock__timer *timer, int64_t now)
         return;
     }
     DL_FOREACH(core->servers, server) {
-        bool was_used = server->used_at != 0; /* else there is nothing to let go */
+        bool was_used = server->used_at != 0; /* an unused server has no connections */
 
         if (was_used && !server->is_let_go && !is_needed(server, now)) {
             let_go(server, now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the map has changed. */
+/* What the core does when the driver's map has changed. */
 #include <utlist.h>
 
 #include "lock/common.h"
@@ -19,7 +19,7 @@ static bool is_elsewhere(const struct rlock__request *request)
     }
     server = request->link->server;
     if (request->link >= &server->links[server->n_routed] && !rlock__acks_are_possible(server)) {
-        return true; /* that link is made no more */
+        return true; /* nothing connects that link any more */
     }
     return request->asking ? request->link->replaced
                            : rlock__route(request->spec)->server != server;
