@@ -21,8 +21,8 @@ struct rlock__core_opts {
     uint64_t serial; /* of the client in this process */
     int64_t op_timeout_us, renewed_lease_us, margin_us;
     int64_t failover_us; /* wire/pipeline.h; 0: nobody replaces a server */
-    int64_t unused_us;   /* a server that nothing needs is let go after this; 0: RLOCK__UNUSED_US */
-    bool announces_both; /* where channels are sharded: on plain ones too, and both are heard */
+    int64_t unused_us;   /* an unneeded server is disconnected after this; 0: RLOCK__UNUSED_US */
+    bool announces_both; /* with sharded channels: uses plain ones too, for sending and receiving */
     bool no_pass;        /* no hold is passed on inside the client */
     int acks;            /* how many replicas must acknowledge: a number, or RLOCK_ACKS_... */
     bool acks_on_disk;   /* they must have it on disk, and the primary too */

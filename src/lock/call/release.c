@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The release of one level, or of several that their owner gave up. It belongs to the hold: the
- * call that began it has a deadline, but the release of the last level continues without the call
- * until the server has answered or the lease has ended. Until then a new acquisition by the same
- * owner waits. These members of the hold and its grant make up the state:
+ * The release of a level. It belongs to the hold: its call has a deadline, but the release of the
+ * last level goes on without the call until the server has answered or the lease has ended. The
+ * state is in these members of the hold and its grant:
  *
  * state     what is true                                          entered by         left by
  * none      leaves.n = 0                                          release_end        release_turn,
@@ -15,11 +14,9 @@
  * left      grant.release = NULL, hold.turn = NULL. The release   release_leave      release_due,
  *           is sent again when grant.timer fires                                     release_begin
  *
- * leaves has the levels that it gives up. If they are the last ones, grant.releasing is set from
- * the first request on: the hold is not valid any more, and is not renewed.
- *
- * An unlock gives up its level, whatever it returns. If it gets no turn before its deadline, the
- * level is owed: the hold releases it as soon as the turn is free.
+ * If no level remains, grant.releasing is set: the hold is neither valid nor renewed any more.
+ * An unlock gives up its level, whatever it returns. One that gets no turn in time leaves the level
+ * to the hold, which then owes it: it releases the level when the turn is free.
  */
 #include <assert.h>
 #include <stdio.h>

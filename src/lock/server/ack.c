@@ -40,12 +40,12 @@ void rlock__ack_begin(struct rlock__ack *ack, struct rlock__server *server,
     rlock__server_touch(server);
 }
 
-/* It is sent now: a replica that is back by now must have it too. */
+/* The command is sent now: a replica that is back by now must have it too. */
 static void send_on(struct rlock__ack *ack, struct rlock__link *link)
 {
     assert(ack->is_open && ack->link == NULL && !ack->ran && !ack->is_covered);
     assert(link->server == ack->server);
-    assert(link >= &link->server->links[link->server->n_routed]); /* WAIT holds up what follows */
+    assert(link >= &link->server->links[link->server->n_routed]); /* WAIT holds up other commands */
     ack->link = link;
     ack->need = rlock__acks_need(link->server);
     ack->changes = link->server->replicas.changes;
@@ -55,9 +55,9 @@ static void send_on(struct rlock__ack *ack, struct rlock__link *link)
 void rlock__ack_ran(struct rlock__ack *ack)
 {
     assert(ack->is_open && !ack->ran && ack->link != NULL);
-    assert(ack->request != NULL); /* which its owner has freed */
+    assert(ack->request != NULL); /* the owner has freed this request */
     assert(!ack->is_covered);
-    assert(ack->link->pipeline.up); /* it was answered there just now */
+    assert(ack->link->pipeline.up); /* it carried the answer just now */
     ack->request = NULL;
     ack->ran = true;
 }
@@ -65,7 +65,8 @@ void rlock__ack_ran(struct rlock__ack *ack)
 void rlock__ack_leave(struct rlock__ack *ack)
 {
     assert(ack->is_open || (ack->link == NULL && ack->request == NULL));
-    assert(RLOCK__IMPLIES(ack->ran, ack->request == NULL)); /* what ran is its owner's again */
+    assert(RLOCK__IMPLIES(ack->ran,
+                          ack->request == NULL)); /* a request that ran is its owner's again */
     if (ack->link != NULL) {
         assert(ack->link->acks != NULL);
         DL_DELETE(ack->link->acks, ack);
@@ -83,7 +84,7 @@ void rlock__ack_follow(struct rlock__ack *ack, struct rlock__request *request,
 
     assert(RLOCK__IMPLIES(ack->is_open, ack->request == request));
     assert(request->hops > 0 && decided != NULL);
-    rlock__ack_leave(ack); /* what others have of it is in their past */
+    rlock__ack_leave(ack); /* acknowledgements of the server before do not count */
     if (rlock__acks_needed(server) != 0) {
         *ack = (struct rlock__ack){.server = server,
                                    .spec = request->spec,
@@ -99,7 +100,7 @@ void rlock__ack_abandon(struct rlock__ack *ack)
     if (ack->request != NULL && ack->link != NULL) {
         (void)rlock__abandon(ack->request);
     } else if (ack->request != NULL) {
-        assert(!ack->request->sent && ack->request->copies == 0); /* it was gathered only */
+        assert(!ack->request->sent && ack->request->copies == 0); /* it was only gathered */
         (void)rlock__request_free(ack->request);
     }
     rlock__ack_leave(ack);
@@ -107,7 +108,7 @@ void rlock__ack_abandon(struct rlock__ack *ack)
 
 /* ---- Whether it is enough ---- */
 
-/* Whether what it needs is known by name. */
+/* Whether the replicas that the ack needs are known by name. */
 static bool is_named(const struct rlock__ack *ack, const struct rlock__waited *waited)
 {
     return waited != NULL && waited->is_named && (ack->need.must != 0 || ack->need.n != 0);
@@ -131,13 +132,14 @@ unsigned rlock__ack_count(const struct rlock__ack *ack, const struct rlock__wait
     return (unsigned)rlock__max(waited->count + waited->local, 0);
 }
 
-/* Replicas do not make up for the primary, which would come back without it. */
+/* Replicas do not make up for the primary's disk: after a restart the primary would lack the
+ * write. */
 static bool has_primary(const struct rlock__ack *ack, const struct rlock__waited *waited)
 {
     return !ack->server->core->opts.acks_on_disk || waited->local > 0;
 }
 
-/* What a row says counts only while it means the same replica. */
+/* A row counts only while it means the same replica. */
 bool rlock__ack_is_enough(const struct rlock__ack *ack, const struct rlock__waited *waited)
 {
     bool enough = waited != NULL && waited->error == NULL && has_primary(ack, waited);
@@ -179,7 +181,7 @@ const char *rlock__ack_lacking(const struct rlock__ack *ack, char *out, size_t s
 
 /* ---- What is sent ---- */
 
-/* Without memory it is answered as if the link had broken. */
+/* Without memory the request is answered as if the link had broken. */
 static void send_first(struct rlock__server *server, struct rlock__link *link, int64_t now)
 {
     struct rlock__ack *ack = server->gathered;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One round on a link for acknowledgements: ROLE, WAIT, ROLE behind all that was sent, or WAIT
- * alone where the replicas' names are of no use.
+ * One round on a link for acknowledgements: ROLE, WAIT, ROLE behind the commands that were sent, or
+ * WAIT alone if the replicas' names are of no use.
  *
- * WAIT returns when enough replicas have answered, whichever they are. So it is asked for as many
- * more as had it the last time and are not needed. Where others were quicker the same WAIT goes out
- * once more, for one more.
+ * WAIT returns when enough replicas have answered, whichever they are. So its number includes the
+ * replicas that had the write in the last round and are not needed. If other replicas were quicker
+ * all the same, another WAIT goes out, for one replica more.
  */
 #include <assert.h>
 #include <utlist.h>
@@ -21,10 +21,10 @@ bool rlock__wait_is_due(const struct rlock__link *link)
     return link->pipeline.up && link->wait == NULL;
 }
 
-/* ---- What came of it ---- */
+/* ---- Results ---- */
 
-/* What the first ROLE found answered is told of. The rest was sent again since, or came from
- * another server, and the next WAIT tells of it. */
+/* The WAIT covers the commands that were answered before the first ROLE was. The others were sent
+ * again since, or came from another server, and the next WAIT covers them. */
 static void cover(struct rlock__link *link)
 {
     struct rlock__ack *ack;
@@ -46,7 +46,7 @@ static void decide(struct rlock__link *link, const struct rlock__waited *waited,
             assert(ack->ran && ack->link == link);
             ack->have = waited != NULL ? waited->have : 0;
             link->server->acks_failed &= !rlock__ack_is_enough(ack, waited);
-            ack->decided(ack, waited, now); /* which leaves, and others may too */
+            ack->decided(ack, waited, now); /* decided() leaves, and others may too */
             ack = link->acks;
         } else {
             ack = ack->next;
@@ -54,7 +54,7 @@ static void decide(struct rlock__link *link, const struct rlock__waited *waited,
     }
 }
 
-/* No WAIT tells of it on another connection. */
+/* The connection is gone, and no WAIT on another one covers its commands. */
 static void decide_lost(struct rlock__link *link, int64_t now)
 {
     cover(link);
@@ -63,8 +63,8 @@ static void decide_lost(struct rlock__link *link, int64_t now)
 
 /* ---- Sending ---- */
 
-/* How long it may take. Its answer must not be late itself, and what is to be renewed has time for
- * several such. */
+/* How long a WAIT may take. Its own answer must not be overdue, and a renewal must have time for
+ * several rounds. */
 static int64_t wait_us(const struct rlock__link *link)
 {
     const struct rlock__pipeline *pipeline = &link->pipeline;
@@ -78,7 +78,7 @@ static int64_t wait_us(const struct rlock__link *link)
     return rlock__max(most, RLOCK__MS);
 }
 
-/* With WAITAOF the primary is to have it too. */
+/* WAITAOF also asks for the disk of the primary. */
 static void put_wait(const struct rlock__link *link, struct rlock__cmd *cmd, int64_t now)
 {
     bool on_disk = link->server->core->opts.acks_on_disk;
@@ -99,7 +99,7 @@ static struct rlock__request *send(struct rlock__link *link, rlock__answer_fn *a
     struct rlock__request *request =
         rlock__request_new(&link->server->core->requests, answer, link);
 
-    assert(link->pipeline.up && !link->pipeline.drains); /* it must not wait for another link */
+    assert(link->pipeline.up && !link->pipeline.drains); /* it must not wait for a connection */
     assert(!link->round.is_over);
     if (request == NULL) {
         return NULL;
@@ -120,7 +120,7 @@ static void on_waited(struct rlock__request *request, const struct rlock__reply 
 static void on_second(struct rlock__request *request, const struct rlock__reply *reply,
                       int64_t now);
 
-/* Returns whether it is under way. */
+/* Returns whether a WAIT is in flight. */
 static bool send_wait(struct rlock__link *link, int64_t now)
 {
     struct rlock__request *wait;
@@ -131,7 +131,7 @@ static bool send_wait(struct rlock__link *link, int64_t now)
     return link->wait != NULL;
 }
 
-/* How many replicas are to answer. */
+/* How many replicas WAIT has to wait for. */
 static unsigned ask_for(const struct rlock__link *link)
 {
     const struct rlock__ack *ack;
@@ -229,7 +229,7 @@ static void on_waited(struct rlock__request *request, const struct rlock__reply 
     }
 }
 
-/* Whether one that others were quicker than may answer yet. */
+/* Whether a replica that is needed, and was slower than others, may answer yet. */
 static bool is_worth_more(const struct rlock__link *link, const struct rlock__waited *waited,
                           int64_t now)
 {

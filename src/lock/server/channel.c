@@ -11,12 +11,12 @@
 #include "lock/server/route.h"
 #include "lock/server/stock.h"
 
-/* What its waiters need is looked at, at the end of the event: one may leave, and the next join. */
+/* The end of the event checks what the waiters need: one may leave, and the next one join. */
 void rlock__channel_unsettle(struct rlock__channel *channel)
 {
     struct rlock__server *server = channel->server;
 
-    assert(!channel->unsettled || server->is_touched); /* else the end of the event misses it */
+    assert(!channel->unsettled || server->is_touched); /* or the end of the event misses it */
     if (!channel->unsettled) {
         channel->unsettled = true;
         rlock__server_touch(server);
@@ -65,8 +65,8 @@ void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool 
     }
 }
 
-/* Asks the server for what the waiters need, unless a question is open; frees a channel that needs
- * nothing. */
+/* Subscribes or unsubscribes as the waiters need, unless a command is open. Frees a channel that
+ * nobody needs. */
 static void channel_settle(struct rlock__channel *channel)
 {
     struct rlock__server *server = channel->server;
@@ -112,7 +112,7 @@ static struct rlock__channel *next(const struct rlock__server *server,
 
 struct rlock__channel *rlock__channel_find(struct rlock__server *server, struct rlock__bytes name)
 {
-    bool any = server->channels.n != 0; /* most locks are free, and nobody hears a channel */
+    bool any = server->channels.n != 0; /* most locks are free, and need no channel */
     struct rlock__table_node *node =
         any ? rlock__table_first(&server->channels, rlock__bytes_hash(name)) : NULL;
 
@@ -205,7 +205,7 @@ void rlock__channel_wake(struct rlock__channel *channel, bool all)
     hear(channel);
 }
 
-/* The channel whose command is answered next, taken out of the line. */
+/* Takes the channel whose command is answered next out of the list. */
 static struct rlock__channel *answered(struct rlock__server *server)
 {
     struct rlock__channel *channel = server->sub.asked;
@@ -213,7 +213,7 @@ static struct rlock__channel *answered(struct rlock__server *server)
     if (channel != NULL) {
         assert(channel->server == server && channel->asked != RLOCK__ASKED_NOTHING);
         DL_DELETE2(server->sub.asked, channel, asked_prev, asked_next);
-        assert(!channel->shares || server->sub.asked != NULL); /* the next one of its command */
+        assert(!channel->shares || server->sub.asked != NULL); /* the next channel of its command */
     }
     return channel;
 }
@@ -259,7 +259,7 @@ void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed
     rlock__channel_unsettle(channel);
 }
 
-/* Its slot is at another server: no subscription is left here. */
+/* The channel's slot is at another server: no subscription is left here. */
 static void turned_away(struct rlock__channel *channel)
 {
     assert(channel->asked != RLOCK__ASKED_NOTHING && !channel->shares);
@@ -273,17 +273,17 @@ static void turned_away(struct rlock__channel *channel)
     }
 }
 
-/* Nobody needs its messages: they may go on coming. */
+/* The server refused to unsubscribe: messages that nobody needs may go on coming. */
 static void left(struct rlock__channel *channel)
 {
     assert(channel->asked == RLOCK__ASKED_UNSUBSCRIBE && !channel->shares);
-    assert(channel->stock == NULL); /* a stock lets go of a channel before it gives it up */
+    assert(channel->stock == NULL); /* a stock takes it out before */
     channel->asked = RLOCK__ASKED_NOTHING;
     channel->live = false;
     rlock__channel_unsettle(channel);
 }
 
-/* All but old Redissons are heard still. */
+/* The server refused the plain channel: only messages of old Redissons do not come. */
 static void plain_refused(struct rlock__channel *channel, const struct rlock__reply *reply)
 {
     struct rlock__server *server = channel->server;
@@ -299,7 +299,7 @@ static void plain_refused(struct rlock__channel *channel, const struct rlock__re
     server->sub.plain_refused |= channel->asked == RLOCK__ASKED_SUBSCRIBE;
 }
 
-/* The waiters of the channel poll, until somebody asks for it anew. */
+/* The server refused the channel: its waiters poll until the next call subscribes. */
 static void refused(struct rlock__channel *channel)
 {
     assert(channel->asked == RLOCK__ASKED_SUBSCRIBE && !channel->shares);
@@ -330,7 +330,7 @@ void rlock__channel_refused(struct rlock__server *server, const struct rlock__re
     bool is_elsewhere = named != NULL && named != server, shares;
 
     if (channel != NULL && channel->plain_asked) {
-        if (!is_elsewhere) { /* nobody is sent elsewhere for a plain one: that was of one before */
+        if (!is_elsewhere) { /* a plain one is never elsewhere: an older command's */
             plain_refused(channel, reply);
         }
         return;
@@ -338,7 +338,7 @@ void rlock__channel_refused(struct rlock__server *server, const struct rlock__re
     if (!is_elsewhere && (channel == NULL || channel->asked == RLOCK__ASKED_SUBSCRIBE)) {
         note_refusal(server, reply);
     }
-    for (shares = channel != NULL; shares;) { /* all of its command */
+    for (shares = channel != NULL; shares;) { /* all channels of the command */
         channel = answered(server);
         shares = channel->shares;
         channel->shares = false;

@@ -3,14 +3,14 @@
  * The channels that wake waiters, and their subscriptions at the server.
  *
  * A channel is live from the acknowledgement of its SUBSCRIBE on. A refusal does not say what it
- * refuses, but answers come in the order of the commands. So the commands that await an answer
- * stand in a list. Each channel has at most one of them. If something changed meanwhile, it is
- * asked for when that one was answered. A command for several channels is acknowledged for each of
- * them, and refused once for all.
+ * refuses, but answers come in the order of the commands. So the commands that await an answer are
+ * in a list. Each channel has at most one of them. If the channel needs another command meanwhile,
+ * that follows after the answer. A command for several channels is acknowledged for each of them,
+ * and refused once for all.
  *
- * Where both sorts of channels are heard, the command for the plain one goes in front of each for
- * the sharded one. So once this is answered, that is too. Only the sharded one makes a channel
- * live: who waits without the plain one is woken by all but old Redissons.
+ * If the client uses plain channels beside sharded ones, each command for a sharded channel has one
+ * for the plain channel in front. So when the sharded one is answered, the plain one is too. Only
+ * the sharded one makes a channel live: without the plain one, all but old Redissons wake waiters.
  */
 #ifndef RLOCK_LOCK_CHANNEL_H
 #define RLOCK_LOCK_CHANNEL_H
@@ -26,17 +26,17 @@ struct rlock__channel {
     struct rlock__call *waiters;
     struct rlock__listener *listeners;
     enum { RLOCK__ASKED_NOTHING, RLOCK__ASKED_SUBSCRIBE, RLOCK__ASKED_UNSUBSCRIBE } asked;
-    bool live; /* subscribed, as the server said */
-    /* Of the plain channel beside a sharded one: subscribed; the server has yet to answer that. */
+    bool live; /* the server acknowledged the subscription */
+    /* The plain channel beside the sharded one: it is subscribed; its command awaits an answer. */
     bool plain, plain_asked;
-    bool shares;       /* its command asks for the next one in subscriber.asked too */
-    bool is_elsewhere; /* the server named another one, and was not asked again */
+    bool shares;       /* its command is for the next channel in subscriber.asked too */
+    bool is_elsewhere; /* the server named another server, and was not asked again */
     bool unsettled;
     struct rlock__channel *unsettled_next; /* in subscriber.unsettled */
-    struct rlock__stock *stock;            /* that it is in; NULL: its waiters alone need it */
+    struct rlock__stock *stock;            /* it is in that stock; NULL: none */
     struct rlock__channel *stock_prev, *stock_next;
-    uint64_t number; /* in a stock: that it is for */
-    bool is_spent;   /* in a stock: this was granted */
+    uint64_t number; /* in a stock: the number it is for */
+    bool is_spent;   /* in a stock: that number was granted */
     char bytes[];
 };
 
@@ -48,18 +48,19 @@ static inline bool rlock__channel_is_needed(const struct rlock__channel *channel
 {
     return channel->waiters != NULL || channel->listeners != NULL;
 }
-/* waiters.c: counts the call among the waiters of its channel: the lock's, or for a queue on the
- * server a channel of its own. False without memory. */
+/* waiters.c: makes the call a waiter of its channel: the lock's channel, or for a queue on the
+ * server a channel of its own. Returns false without memory. */
 bool rlock__channel_join(struct rlock__call *call);
 void rlock__channel_leave(struct rlock__call *call);
-/* The same for a call that was granted its lock: nobody will speak on the channel any more. */
+/* The same for a call that was granted its lock: a channel of its own gets no more messages. */
 void rlock__channel_leave_granted(struct rlock__call *call);
 /* The channel of a number, in a queue on the server; NULL without memory. */
 struct rlock__channel *rlock__channel_own(struct rlock__server *server,
                                           const struct rlock__spec *spec, uint64_t number);
-/* Asks for all of them, of which nothing is asked, with one command. */
+/* Subscribes or unsubscribes all of them with one command. None of them may have an open
+ * command. */
 void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool subscribe);
-/* At the end of the event the server is asked for what the channel's waiters need. */
+/* The end of the event subscribes or unsubscribes the channel, as its waiters need. */
 void rlock__channel_unsettle(struct rlock__channel *channel);
 /* Whether a call or a listener has to leave the channel and join again: another server has the key,
  * or this one has it again and was not asked since it named another one. */
@@ -68,20 +69,21 @@ static inline bool rlock__channel_is_outdated(const struct rlock__channel *chann
 {
     return channel->is_elsewhere || channel->server != rlock__route(spec)->server;
 }
-/* Whether the server acknowledged the channel's subscription, and no command is under way. */
+/* Whether the server acknowledged the channel's subscription, and no command awaits an answer. */
 bool rlock__channel_is_subscribed(const struct rlock__channel *channel);
 /* The same for the channel that the call relies on. */
 bool rlock__channel_is_live(const struct rlock__call *call);
-/* A message came: each waiter notes it at the end of the event, and tries again. */
+/* A message came: each waiter notes that at the end of the event, and tries again. */
 void rlock__channel_on_message(struct rlock__channel *channel);
-/* Each waiter tries again; not all: each that is in no queue. */
+/* Each waiter tries again; all false: only waiters that are in no wait queue. */
 void rlock__channel_wake(struct rlock__channel *channel, bool all);
 /* The server answered for the plain channel beside this sharded one. */
 void rlock__channel_plain(struct rlock__channel *channel, bool subscribed);
 /* Returns how many of our subscriptions a message reaches: one, two with both sorts of channels, or
  * none. may_be: counts subscriptions that the server has not acknowledged yet. */
 int64_t rlock__channel_own_receivers(const struct rlock__channel *channel, bool may_be);
-/* The server acknowledged what was asked for; or refused the command that is answered next. */
+/* The server acknowledged a command for the channel; or it refused the command that is next in the
+ * list. */
 void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed);
 void rlock__channel_refused(struct rlock__server *server, const struct rlock__reply *reply);
 /* The subscriber connection is up, or down. No subscription counts then. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a server's error means for a lock, and how a text says it. */
+/* What a server's error means for a lock, and the text for it. */
 #include "lock/server/classify.h"
 
 #include <assert.h>
@@ -50,7 +50,8 @@ const char *rlock__refusal(const struct rlock__spec *spec, const struct rlock__s
         (void)snprintf(plain, sizeof(plain), "%s%s%s", command != NULL ? command : "",
                        command != NULL ? ": " : "", class.hint);
     }
-    /* Where the plain words say enough, the command cuts what the server said. */
+    /* Behind " said", the command `rlock` cuts off the server's words: the plain words are
+     * enough. */
     (void)snprintf(out, RLOCK__REFUSAL_SIZE, "%s (server %s%s: %s)", plain, server->address,
                    known ? " said" : "", text);
     return out;

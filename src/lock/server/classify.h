@@ -7,12 +7,13 @@
 
 struct rlock__server;
 
-/* The same as rlock__classify(), where keys may move: what is asked again is routed anew. */
+/* rlock__classify() for servers whose keys may move: after MOVED and ASK the request is routed
+ * again. */
 struct rlock__class rlock__core_classify(const struct rlock__core *core,
                                          const struct rlock__reply *reply);
 /*
- * Writes why the server refused: plain words, then the server and its own words. command: the one
- * that it refused, if the words need not say it; NULL: a script's.
+ * Writes why the server refused: plain words, then the server and its own words. command: the
+ * refused command, if the server's words may not name it; NULL: a script.
  */
 #define RLOCK__REFUSAL_SIZE 640
 const char *rlock__refusal(const struct rlock__spec *spec, const struct rlock__server *server,

@@ -13,11 +13,11 @@ static bool go_to(struct rlock__request *request, struct rlock__link *link, bool
 {
     assert(!request->sent && !request->garbled);
     assert(link->server->core == request->spec->core);
-    assert(request->hops <= RLOCK__HOPS); /* one more than that leads home */
+    assert(request->hops <= RLOCK__HOPS); /* one hop more may lead home */
     request->first_t0 = rlock__hop_t0(request);
     request->hops++;
     request->link = link;
-    request->gen = request->lost_gen = 0; /* none is on that link yet */
+    request->gen = request->lost_gen = 0; /* no copy is on that link yet */
     rlock__server_need(link->server, now);
     rlock__set_asking(request, asking);
     assert(request->asking == asking && !link->server->is_let_go);
@@ -25,7 +25,7 @@ static bool go_to(struct rlock__request *request, struct rlock__link *link, bool
     return rlock__pipeline_submit(&link->pipeline, request, now);
 }
 
-/* Without a subject nobody wants it, and its lock may be gone. */
+/* Without a subject nobody wants the answer, and the lock may be freed. */
 static bool may_hop(const struct rlock__request *request)
 {
     return request->subject != NULL && request->spec != NULL &&
@@ -33,7 +33,8 @@ static bool may_hop(const struct rlock__request *request)
            request->resend != RLOCK__DROP;
 }
 
-/* Its link to that server: what is to be acknowledged there goes over one for that. */
+/* The request's link to that server: one for acknowledgements, if replicas have to acknowledge
+ * it. */
 static struct rlock__link *link_to(const struct rlock__request *request,
                                    struct rlock__server *server)
 {
@@ -73,7 +74,7 @@ bool rlock__hop(struct rlock__request *request, const struct rlock__reply *reply
     }
     assert(server->core == request->spec->core);
     assert(request->copies > 0);
-    request->copies--; /* that one certainly did not run */
+    request->copies--; /* the redirected copy did not run */
     return go_to(request, link_to(request, server), way == RLOCK__ASK, now);
 }
 
@@ -84,7 +85,7 @@ bool rlock__hop_home(struct rlock__request *request, int64_t now)
     }
     assert(request->copies > 0);
     request->homed = true;
-    request->copies--; /* it found nothing to do */
+    request->copies--; /* the copy found nothing to do */
     return go_to(request, home_of(request), false, now);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hops: a server that does not have the key names the one that has. MOVED is for good, and the map
- * learns it. ASK is for this command alone, which goes there behind ASKING. Nothing remembers that.
- * What is answered by a redirection did not run.
+ * Hops: a server that does not have the key names the server that has it. MOVED is permanent, and
+ * the map learns it. ASK is for this command alone, which goes there behind ASKING; nothing
+ * remembers it. A command that is answered by a redirection did not run.
  *
- * A request that hops keeps its place with whoever made it. It begins at the server that the map
- * names, and takes so many hops; then it is answered with the redirection.
+ * A request that hops still belongs to the code that made it. It begins at the server that the map
+ * names. After RLOCK__HOPS hops, the redirection is its answer.
  */
 #ifndef RLOCK_LOCK_HOP_H
 #define RLOCK_LOCK_HOP_H
@@ -15,19 +15,20 @@
 #define RLOCK__HOPS 5
 
 /*
- * The request is answered by a redirection, or (reply NULL) its copy behind ASKING went down with
- * the link, and it may be sent again: sends it to the server that has the key. Returns whether it
- * did: then it is under way again, and nobody is to be told of that answer. What became of the
- * copies before is to be noted first.
+ * Sends the request to the server that has the key, if the reply is a redirection. It does that too
+ * if reply is NULL, because a copy behind ASKING went down with its connection, and the request may
+ * be sent again. Returns whether it did: then the request is in flight again, and the caller
+ * ignores the reply. Before the call, the caller notes what became of the copies.
  */
 bool rlock__hop(struct rlock__request *request, const struct rlock__reply *reply, int64_t now);
-/* "Not there" came from behind ASKING, and the key may have come back meanwhile: asks once more
- * where the map says. Returns false where that was done, or need not be. */
+/* The answer "not there" came from behind ASKING, and the key may have come back meanwhile. Asks
+ * the server that the map names, once. Returns false if the request has done that, or need not do
+ * it. */
 bool rlock__hop_home(struct rlock__request *request, int64_t now);
-/* When the first copy of the attempt was sent: a lease that an answer gives counts from then. */
+/* When the first copy of the attempt was sent. The lease in an answer counts from then. */
 int64_t rlock__hop_t0(const struct rlock__request *request);
-/* Has the map learn from a reply that is not followed. Returns the server that it names; NULL none.
- */
+/* Lets the map learn from a redirection that the request does not follow. Returns the server that
+ * the reply names; NULL: none. */
 struct rlock__server *rlock__hop_learn(struct rlock__link *from, const struct rlock__reply *reply);
 
 #endif

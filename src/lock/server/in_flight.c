@@ -8,7 +8,7 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* NULL: there is no room for it. */
+/* NULL: there is no room for another link. */
 static struct rlock__open_copy *open_on(struct rlock__in_flight *set, struct rlock__link *link)
 {
     unsigned i = 0;
@@ -67,12 +67,12 @@ void rlock__in_flight_join(struct rlock__in_flight *set, const struct rlock__in_
     set->beyond |= more->beyond;
     set->ran |= more->ran;
     set->replaced |= more->replaced;
-    assert(set->n >= more->n || set->beyond); /* none of them is forgotten */
+    assert(set->n >= more->n || set->beyond); /* no copy is forgotten */
 }
 
 static bool is_fenced(const struct rlock__link *link, uint64_t gen)
 {
-    assert(gen != 0); /* that is no generation */
+    assert(gen != 0); /* 0 is not a generation */
     return rlock__pipeline_is_fenced(&link->pipeline, gen);
 }
 
@@ -105,7 +105,7 @@ void rlock__in_flight_read(struct rlock__in_flight *set, const struct rlock__lin
 
         if (open->link == link) {
             assert(gen == 0 || open->sent != gen || is_fenced(link, gen) ||
-                   (link->pipeline.up && link->pipeline.gen == gen)); /* a server read it */
+                   (link->pipeline.up && link->pipeline.gen == gen)); /* it was read */
             open->sent = open->sent == gen ? 0 : open->sent;
             open->unproven |= !may_run(open);
         }
@@ -118,7 +118,7 @@ void rlock__in_flight_answered(struct rlock__in_flight *set, const struct rlock_
     assert(gen != 0);
     rlock__in_flight_read(set, link, gen);
     for (unsigned i = set->n; i-- > 0;) {
-        assert(i < set->n); /* also where another one has taken the place of one */
+        assert(i < set->n); /* even after the last one took this place */
         if (set->open[i].link == link || (set->open[i].link->replaced && set->open[i].unproven)) {
             set->open[i].unproven = false;
             if (!may_run(&set->open[i])) {

@@ -21,7 +21,7 @@ int64_t rlock__tries_due(const struct rlock__tries *tries, const struct rlock__c
 
 void rlock__tries_begin(struct rlock__tries *tries, struct rlock__core *core)
 {
-    assert(!tries->connecting); /* then it is not due */
+    assert(!tries->connecting); /* such a connection is not due */
     core->n_connecting += !tries->connecting;
     tries->connecting = true;
     assert(core->n_connecting <= RLOCK__CONNECTING_MAX);
@@ -94,16 +94,16 @@ static void on_pong(struct rlock__request *request, const struct rlock__reply *r
     (void)rlock__request_free(request);
 }
 
-/* For how long it may be silent before it is tried: several times while nobody can have been
- * promoted in its place. */
+/* How long a link may be silent before it gets a PING. In the time that a failover takes at least,
+ * several PINGs are due. */
 static int64_t idle_of(const struct rlock__pipeline *pipeline)
 {
     return pipeline->failover_us != 0 ? rlock__min(pipeline->failover_us / 4, RLOCK__IDLE_US)
                                       : RLOCK__IDLE_US;
 }
 
-/* A link without a FIN looks alive: only an answer proves it. Without one it is overdue, and
- * breaks. */
+/* A broken link that got no FIN looks alive: only an answer proves that it is. Without an answer
+ * the PING is overdue, and the link breaks. */
 static void on_idle(struct rlock__timer *timer, int64_t now)
 {
     struct rlock__link *link = RLOCK__OF(struct rlock__link, idle, timer);
@@ -112,8 +112,8 @@ static void on_idle(struct rlock__timer *timer, int64_t now)
 
     int64_t idle_us = idle_of(pipeline);
 
-    assert(idle_us > 0);      /* else it would fire again at once, for ever */
-    assert(!link->is_let_go); /* that unsets it */
+    assert(idle_us > 0);      /* otherwise it would fire for ever */
+    assert(!link->is_let_go); /* need.c unsets the timer then */
     rlock__server_touch(link->server);
     if (pipeline->up && pipeline->sent == NULL && now >= pipeline->heard_at + idle_us) {
         ping = rlock__request_new(&link->server->core->requests, on_pong, NULL);
@@ -135,7 +135,7 @@ void rlock__link_settle(struct rlock__link *link, int64_t now)
     bool drained = link->pipeline.drains && link->pipeline.sent == NULL;
 
     if (link->pipeline.close || drained) {
-        /* that a reply is overdue is for a tick to say, when all was read */
+        /* only a tick finds that a reply is overdue, after everything was read */
         rlock__pipeline_check(&link->pipeline, now);
     }
     assert(RLOCK__IMPLIES(link->pipeline.close, !link->pipeline.up));
@@ -173,8 +173,8 @@ void rlock__link_fini(struct rlock__link *link)
     rlock__timer_unset(timers, &link->idle);
 }
 
-/* Why the link is down: said where it is news. That a link which was up has broken is not worth a
- * warning as long as another one can be made. */
+/* Logs why the link is down, if that is news. A link that was up and broke is not worth a warning,
+ * as long as the next connection can be made. */
 static void note_down(struct rlock__link *link, bool was_up, const char *text)
 {
     struct rlock__core *core = link->server->core;
@@ -241,11 +241,11 @@ bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool fin
     struct rlock__core *core = link->server->core;
 
     assert(gen <= link->pipeline.gen);
-    assert(code != 0); /* it says that the link is down */
+    assert(code != 0); /* the code says that the link is down */
     if (link->pipeline.up && gen < link->pipeline.gen) {
         return false;
     }
-    if (link->is_let_go) { /* all on it was answered */
+    if (link->is_let_go) { /* all its requests were answered */
         assert(!link->pipeline.up && link->pipeline.sent == NULL && link->code == 0);
         link->is_let_go = false;
         link->client_id = 0;
@@ -259,7 +259,7 @@ bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool fin
         remember_unfenced(link);
     }
     rlock__tries_down(&link->tries, core, gen != 0, now);
-    if (gen != 0 && link->pipeline.lied) { /* and may do so each time */
+    if (gen != 0 && link->pipeline.lied) { /* it may do so each time */
         link->tries.retry_at = rlock__max(link->tries.retry_at, now + rlock__backoff(core, 0));
     }
     rlock__pipeline_down(&link->pipeline, gen, now);
@@ -275,7 +275,7 @@ void rlock__link_withhold(struct rlock__link *link, const char *why, int64_t now
     rlock__server_touch(link->server);
     rlock__pipeline_break(&link->pipeline, "another server may be the right one", now);
     assert(!link->pipeline.up && link->pipeline.sent == NULL);
-    link->warned = true; /* whoever withholds it says why */
+    link->warned = true; /* the caller has said why */
     (void)snprintf(link->error, sizeof(link->error), "%s", why);
 }
 

@@ -76,7 +76,7 @@ void rlock__listeners_reroute(struct rlock__core *core)
 
 void rlock__listeners_close(struct rlock__core *core)
 {
-    assert(core->closed); /* else more may come */
+    assert(core->closed); /* otherwise more may come */
     while (core->listeners != NULL) {
         rlock__listener_end(core->listeners);
     }

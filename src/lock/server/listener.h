@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A listener hears the channel of a lock without waiting for the lock: a group has one for each
- * busy member between two rounds. It follows the lock's key to another server.
+ * A listener receives the messages on the channel of a lock without waiting for the lock: a group
+ * has one for each busy member between two rounds. It follows the lock's key to another server.
  */
 #ifndef RLOCK_LOCK_LISTENER_H
 #define RLOCK_LOCK_LISTENER_H
@@ -10,8 +10,8 @@
 
 struct rlock__channel;
 
-/* The caller owns the memory, and leaves it in place until notify() was called with is_over. It
- * sets the inputs; all else is zero. */
+/* The caller owns the memory, and leaves it in place until notify() was called with is_over. The
+ * caller sets the inputs; everything else is zero. */
 struct rlock__listener {
     /* inputs */
     struct rlock__spec *spec;
@@ -30,10 +30,10 @@ struct rlock__listener {
     bool is_notified;                            /* it is in that list */
 };
 
-/* Starts to listen; ends. Both are for events of the core. */
+/* Starts to listen; ends it. Only events of the core call these. */
 void rlock__listener_begin(struct rlock__core *core, struct rlock__listener *listener);
 void rlock__listener_end(struct rlock__listener *listener);
-/* Puts it into core.notified: the driver is to call its notify(). */
+/* Puts the listener into core.notified: the driver then calls notify(). */
 static inline void rlock__listener_notify(struct rlock__listener *listener)
 {
     if (!listener->is_notified) {

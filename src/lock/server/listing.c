@@ -49,7 +49,7 @@ static void tell_one(struct rlock__server *server, struct rlock__replica *it)
     }
 }
 
-/* Servers that list their replicas at known addresses are all of one kind. */
+/* If one server lists its replicas at known addresses, all servers do. */
 void rlock__listing_expect(struct rlock__server *server)
 {
     server->replicas.was_matched |= server->core->lists_names;
@@ -75,7 +75,7 @@ void rlock__listing_tell(struct rlock__server *server)
     server->listing.is_strange = all->is_strange;
 }
 
-/* ---- What it is made of ---- */
+/* ---- What the map and the writes report ---- */
 
 bool rlock__listing_known(struct rlock__server *server, const struct rlock__replica_word words[],
                           size_t n, int64_t now)
@@ -146,7 +146,7 @@ static void ask(struct rlock__server *server, int64_t now)
     rlock__replicas_ask(&server->replicas);
     rlock__server_touch(server);
     if (rlock__pipeline_submit(pipeline, request, now)) {
-        assert(request->sent); /* on this link, and on no other one */
+        assert(request->sent); /* on this connection and no other */
         server->listing.request = request;
     } else {
         (void)rlock__request_free(request);

@@ -7,7 +7,7 @@
 
 #define ALIVE_AFTER_US (2 * RLOCK__SECOND)
 #define GONE_AFTER_US (5 * RLOCK__SECOND)
-#define LISTS_APART_US (3 * RLOCK__SECOND) /* between two that are, a replica may have been back */
+#define LISTS_APART_US (3 * RLOCK__SECOND) /* between such two, a replica may have been back */
 
 unsigned rlock__rows(uint32_t rows)
 {
@@ -32,7 +32,7 @@ static struct rlock__replica *find(struct rlock__replicas *all, const char *plac
     return NULL;
 }
 
-/* NULL: there are too many. */
+/* NULL: there are too many replicas. */
 static struct rlock__replica *row_of(struct rlock__replicas *all, const char *place)
 {
     struct rlock__replica *it = place[0] != '\0' ? find(all, place) : NULL;
@@ -60,7 +60,7 @@ static void sweep(struct rlock__replicas *all)
 
 /* ---- In or out ---- */
 
-/* Whether the primary was alive long enough after it had lost the replica. */
+/* Whether the primary was alive for long enough after it had lost the replica. */
 static bool is_alive_without(const struct rlock__replicas *all, const struct rlock__replica *it)
 {
     int64_t after = all->alive_after_us != 0 ? all->alive_after_us : ALIVE_AFTER_US;
@@ -78,8 +78,8 @@ static bool is_gone(const struct rlock__replicas *all, const struct rlock__repli
            (it->is_held_down || it->is_unlinked || long_missing);
 }
 
-/* Only by a list that was asked for when the primary was known to have been alive so long: an older
- * list may lack a replica that is back. */
+/* Leaves replicas out only by a list that was asked for after the primary was alive for so long: an
+ * older list may lack a replica that is back. */
 static void judge(struct rlock__replicas *all, int64_t now)
 {
     for (size_t i = 0; i < RLOCK__REPLICAS; i++) {
@@ -108,14 +108,14 @@ static void know(struct rlock__replicas *all, const struct rlock__replica_word *
     struct rlock__replica *it = row_of(all, word->place);
     bool was_barred = it != NULL && it->is_barred;
 
-    assert(now != 0); /* missing_since: that is never */
+    assert(now != 0); /* missing_since: 0 means never */
     if (it == NULL) {
         all->n_known += !word->is_barred;
         all->is_vague = true;
         return;
     }
     all->n_known += !word->is_barred && (!was_barred || word->is_free);
-    if (!it->is_known && !it->is_listed && !word->is_barred) { /* it is new */
+    if (!it->is_known && !it->is_listed && !word->is_barred) { /* the replica is new */
         it->missing_since = all->listed_at != 0 ? now : 0;
         it->is_out = word->was_replaced;
         it->out_since = now;
@@ -130,7 +130,7 @@ static void know(struct rlock__replicas *all, const struct rlock__replica_word *
     it->is_foreign &= it->is_barred;
 }
 
-/* A row that the map names no more is another one from now on. */
+/* A row that the map does not name any more counts as another replica from now on. */
 void rlock__replicas_known(struct rlock__replicas *all, const struct rlock__replica_word words[],
                            size_t n, int64_t now)
 {
@@ -187,7 +187,7 @@ static void begin_list(struct rlock__replicas *all)
     }
 }
 
-/* It follows the primary. Without room the row is missing: nobody counts it. */
+/* The replica follows the primary. NULL: there is no room for its row, and it does not count. */
 static struct rlock__replica *see(struct rlock__replicas *all, struct rlock__bytes address,
                                   struct rlock__bytes port, int64_t now)
 {
@@ -196,7 +196,7 @@ static struct rlock__replica *see(struct rlock__replicas *all, struct rlock__byt
     int len = snprintf(place, sizeof(place), "%.*s:%.*s", (int)address.len, address.at,
                        (int)port.len, port.at);
 
-    assert(now != 0); /* since: that is never */
+    assert(now != 0); /* since: 0 means never */
     it = len > 0 && (size_t)len < sizeof(place) ? row_of(all, place) : NULL;
     if (it != NULL) {
         it->is_seen = true;
@@ -211,7 +211,7 @@ void rlock__replicas_ask(struct rlock__replicas *all)
     all->was_alive_at = all->alive_at;
 }
 
-/* The list is read. */
+/* The whole list is read. */
 static void end_list(struct rlock__replicas *all, int64_t now)
 {
     bool known = false, strange = false, is_gap = now > all->listed_at + LISTS_APART_US;
@@ -219,7 +219,7 @@ static void end_list(struct rlock__replicas *all, int64_t now)
     all->listed_at = now;
     for (size_t i = 0; i < RLOCK__REPLICAS; i++) {
         struct rlock__replica *it = &all->each[i];
-        bool has_left = it->was_linked && !it->is_linked; /* it may have caught up before */
+        bool has_left = it->was_linked && !it->is_linked; /* it may have caught up before that */
 
         it->is_listed = it->is_listed && it->is_seen;
         all->quick &= it->is_listed ? UINT32_MAX : ~bit(all, it);
@@ -236,7 +236,7 @@ static void end_list(struct rlock__replicas *all, int64_t now)
         it->is_foreign =
             it->is_seen && !it->is_known && (it->is_barred || now >= it->since + RLOCK__FRESH_US);
     }
-    assert((known || strange) || all->quick == 0); /* of an empty list */
+    assert((known || strange) || all->quick == 0); /* an empty list has none */
     all->was_matched = all->was_matched || known;
     all->is_strange = strange && !all->was_matched;
     sweep(all);
@@ -295,7 +295,7 @@ int64_t rlock__role_offset(const struct rlock__reply *role)
                : -1;
 }
 
-/* A replica that stood still is in the list for long. So one that lags stays what it was. */
+/* A primary lists a hung replica for long. So a replica that lags stays listed, or not listed. */
 uint32_t rlock__replicas_role(struct rlock__replicas *all, const struct rlock__reply *role,
                               int64_t offset, int64_t now)
 {
@@ -331,7 +331,7 @@ bool rlock__replicas_have_names(const struct rlock__replicas *all)
     return all->n_known != 0 && !all->is_vague && !all->is_strange;
 }
 
-/* What counts without names, as many as there are for each setting. */
+/* How many replicas must acknowledge, for each setting, if names are of no use. */
 static unsigned count(const struct rlock__replicas *all, int acks)
 {
     switch (acks) {
@@ -373,7 +373,7 @@ static struct rlock__need need_named(const struct rlock__replicas *all, int acks
         need.n = fresh != 0;
         need.count = need.n;
     }
-    assert((need.must & need.may) == 0); /* else a replica would count twice */
+    assert((need.must & need.may) == 0); /* otherwise a replica would count twice */
     return need;
 }
 

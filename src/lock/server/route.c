@@ -12,7 +12,7 @@ struct rlock__link *rlock__route(const struct rlock__spec *spec)
     return &server->links[spec->hash % server->n_routed];
 }
 
-/* Redisson looks every five seconds whether its subscriptions are to be made elsewhere. */
+/* Redisson checks every five seconds whether it has to subscribe elsewhere. */
 #define SETTLED_US (10 * RLOCK__SECOND)
 
 struct rlock__bytes rlock__settled(const struct rlock__server *server, int64_t now)

@@ -8,19 +8,20 @@
 /* The link that commands for this lock go over now. A name stays on one link of its server. */
 struct rlock__link *rlock__route(const struct rlock__spec *spec);
 /*
- * Where who hears a channel is known to the server: its id in a cluster, "" where there is one
- * server. "-" nowhere: the channels are those of all servers, or a key's server was another one not
- * long ago, and who waits may not have subscribed there yet.
+ * The server that knows all subscribers of a lock's channel: its id in a cluster, "" for a single
+ * server. "-": no server does. Channels may be those of the whole cluster. Or a key's server has
+ * changed not long ago, and waiters may not have subscribed at the new one yet.
  */
 struct rlock__bytes rlock__settled(const struct rlock__server *server, int64_t now);
-/* Something is to be sent to the server: its connections are made. */
+/* The core has something to send to the server: has the driver connect it. */
 void rlock__server_need(struct rlock__server *server, int64_t now);
-/* Which replicas of this server must have what is granted now. */
+/* Which replicas of this server must acknowledge a grant now. */
 struct rlock__need rlock__acks_need(const struct rlock__server *server);
-/* How many replicas of this server must have what is granted now; where it is to be on disk, this
- * server is one more. 0: nothing is asked for. */
+/* How many replicas of this server must acknowledge a grant now. If grants must be on disk, the
+ * server itself is one more. 0: none. */
 unsigned rlock__acks_needed(const struct rlock__server *server);
-/* Whether that may be another number soon, so that links for it are kept. */
+/* Whether that number may ever be more than 0, so that the server has links for
+ * acknowledgements. */
 bool rlock__acks_are_possible(const struct rlock__server *server);
 
 #endif

@@ -10,7 +10,7 @@ void rlock__set_asking(struct rlock__request *request, bool asking)
 {
     struct rlock__cmd *cmd = &request->cmd;
 
-    assert(!request->sent); /* its copy is encoded already */
+    assert(!request->sent); /* a copy that was sent is encoded */
     if (request->asking == asking) {
         return;
     }

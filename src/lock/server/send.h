@@ -5,14 +5,15 @@
 
 #include "lock/core.h"
 
-/* Gives a request to a link: rlock__pipeline_submit() for a new attempt, which has hopped to nobody
- * yet. A server that the map does not name is asked behind ASKING. The lock is borrowed for as long
- * as the request has a subject. */
+/* Gives a request to a link: rlock__pipeline_submit() for a new attempt, which has made no hop yet.
+ * If the map does not name the link's server, the request goes out behind ASKING. The request
+ * borrows the spec for as long as it has a subject. */
 bool rlock__submit(struct rlock__request *request, struct rlock__spec *spec,
                    struct rlock__link *link, int64_t now);
-/* Nobody awaits its answer any more: it is not sent, or not again. Returns NULL. */
+/* Nobody awaits the request's answer any more: the request is not sent, or not again. Returns
+ * NULL. */
 struct rlock__request *rlock__abandon(struct rlock__request *request);
-/* The next copy goes out behind ASKING, or not. An extra argument tells a script of it: a key that
+/* The next copy goes out behind ASKING, or not. An extra argument says so to a script: a key that
  * is missing there may be on its way. */
 void rlock__set_asking(struct rlock__request *request, bool asking);
 /* Sends the release that lowers a number to a count. NULL without memory: nothing is sent. */

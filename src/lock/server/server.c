@@ -40,9 +40,9 @@ void rlock__server_fini(struct rlock__server *server)
 /* ---- Its age ---- */
 
 /*
- * When the server started, no earlier than it did. It counts its uptime by the wall clock, and
- * takes the difference of two times whose seconds are cut off: nearly a second too much, and any
- * number at all once that clock was set.
+ * When the server started, or later. The server's uptime is the difference of two wall clock times
+ * without their fractions of a second. So it may be nearly a second too much, and any number at all
+ * once that clock was set.
  */
 static int64_t start_of(int64_t uptime_s, int64_t now)
 {
@@ -53,9 +53,9 @@ static int64_t start_of(int64_t uptime_s, int64_t now)
 
 /*
  * A client that saw another run of the server before need not trust its clock: this run has just
- * started. That holds also where the server tells neither its run nor its uptime any more. Of the
+ * started. That is true even if the server does not report its run or its uptime any more. For the
  * same run the client keeps the latest start that the server ever reported, since the server's
- * clock may have been set forward. But the server was running when the client first saw it.
+ * clock may have been set forward. But the server was running when the client first saw this run.
  */
 static void note_age(struct rlock__server *server, int64_t uptime_s, bool restarted, int64_t now)
 {

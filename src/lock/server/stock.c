@@ -8,14 +8,14 @@
 #include "lock/server/channel.h"
 #include "lock/server/route.h"
 
-#define MOST 16               /* channels ahead, and the same that were granted */
-#define IDLE_US RLOCK__SECOND /* without a busy lock: then the stock goes */
+#define MOST 16               /* channels in advance; and channels that were granted */
+#define IDLE_US RLOCK__SECOND /* after that time without a busy lock the stock is dropped */
 
 struct rlock__stock {
     struct rlock__table_node node; /* in server.stocks, by the lock's channel */
     struct rlock__server *server;
     struct rlock__bytes channel;
-    struct rlock__channel *ahead; /* the one that was asked for first is the first */
+    struct rlock__channel *ahead; /* subscribed in advance, the oldest first */
     struct rlock__channel *spent; /* of numbers that were granted */
     unsigned n_ahead, n_spent;
     unsigned wanted; /* calls that found the lock busy after the first, at most MOST */
@@ -23,8 +23,8 @@ struct rlock__stock {
     char name[];
 };
 
-/* Where plain channels are heard beside sharded ones, a refusal of the plain ones would have to be
- * told apart for each. */
+/* With plain channels beside sharded ones there is no stock: a refusal does not say which plain
+ * channel it is for. */
 static bool may_have(const struct rlock__call *call)
 {
     return (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0 &&
@@ -72,8 +72,8 @@ static void take_out(struct rlock__channel *channel)
     assert((stock->spent == NULL) == (stock->n_spent == 0));
 }
 
-/* Ends the subscriptions of all in the list, with one command. Those that are not live are left to
- * what is asked for them, or is not. */
+/* Unsubscribes the live channels of the list, with one command. The end of the event looks at the
+ * other channels. */
 static void give_up(struct rlock__channel *list)
 {
     struct rlock__channel *live[2 * MOST], *channel, *after;
@@ -129,7 +129,7 @@ static struct rlock__stock *stock_new(const struct rlock__call *call)
     return stock;
 }
 
-/* Subscribes to the channels of numbers to come, with one command. */
+/* Subscribes to the channels of the next numbers, with one command. */
 static void order(struct rlock__stock *stock, const struct rlock__spec *spec)
 {
     struct rlock__channel *fresh[MOST];
@@ -190,7 +190,7 @@ bool rlock__stock_take(struct rlock__call *call)
     take_out(channel);
     call->number = channel->number;
     joined = rlock__channel_join(call);
-    assert(RLOCK__IMPLIES(joined, call->channel == channel)); /* by its number */
+    assert(RLOCK__IMPLIES(joined, call->channel == channel)); /* found by its number */
     return joined;
 }
 

@@ -6,7 +6,7 @@
 
 #include "lock/server/channel.h"
 
-/* Nobody hears anything on it. */
+/* Whether no channel needs the connection of a server that is let go. */
 static bool is_unneeded(const struct rlock__server *server)
 {
     return server->is_let_go && server->channels.n == 0;
@@ -74,7 +74,7 @@ void rlock__subscriber_down(struct rlock__server *server, int64_t now)
     assert(server->sub.asked == NULL && server->sub.out.len == 0);
 }
 
-/* Whether it is this word, or that of sharded channels: with an s in front. */
+/* Whether it is this word, or the word for sharded channels, with an s in front. */
 static bool is(struct rlock__bytes what, const char *word)
 {
     const struct rlock__bytes plain = rlock__bytes_of(word);
@@ -84,7 +84,8 @@ static bool is(struct rlock__bytes what, const char *word)
            (sharded && rlock__bytes_equal(rlock__bytes(what.at + 1, plain.len), plain));
 }
 
-/* In a cluster plain words are of the plain channel beside the sharded one. */
+/* With sharded channels, the words without an s are about the plain channel beside the sharded
+ * one. */
 static void on_answer(struct rlock__channel *channel, struct rlock__bytes what, bool subscribed)
 {
     const char *plain = subscribed ? "subscribe" : "unsubscribe";
@@ -123,7 +124,7 @@ void rlock__subscriber_received(struct rlock__server *server, const struct rlock
     }
 }
 
-/* A connection without a FIN looks alive: only an answer proves it. */
+/* A broken connection that got no FIN looks alive: only an answer proves that it is. */
 bool rlock__subscriber_check(struct rlock__server *server, int64_t now)
 {
     struct rlock__subscriber *sub = &server->sub;
@@ -134,7 +135,7 @@ bool rlock__subscriber_check(struct rlock__server *server, int64_t now)
     if (sub->pinged_at != 0 || is_unneeded(server)) {
         return false;
     }
-    assert(now != 0); /* pinged_at: that is never */
+    assert(now != 0); /* pinged_at: 0 means never */
     sub->pinged_at = now;
     return rlock__buf_add(&sub->out, "*1\r\n$4\r\nPING\r\n", 14);
 }
