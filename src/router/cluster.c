@@ -243,12 +243,11 @@ static void learn_range(struct rlock__cluster *cluster, struct rlock__node *node
     int64_t asked_at = cluster->question.asked_at;
     struct rlock__server *owner;
 
+    (void)rlock__map_learn(&cluster->map, from, to, &node->server, line->epoch, asked_at,
+                           line->is_asked ? lets_go : NULL);
     if (line->is_asked) {
-        (void)rlock__map_learn_own(&cluster->map, from, to, &node->server, line->epoch, asked_at,
-                                   lets_go);
         return;
     }
-    (void)rlock__map_learn(&cluster->map, from, to, &node->server, line->epoch, asked_at);
     owner = rlock__map_newer(&cluster->map, from, &node->server, line->epoch);
     if (owner != NULL && rlock__node_of(owner)->is_gone && cluster->says == NULL) {
         cluster->says = node;

@@ -37,14 +37,11 @@ bool rlock__map_has(const struct rlock__map *map, const void *server);
 /* A redirection named the server of a slot. False without memory: nothing has changed. */
 bool rlock__map_told(struct rlock__map *map, unsigned slot, void *server, int64_t now);
 /* An answer named the server of a range, its last slot included; it was asked for at that time. The
- * same. */
-bool rlock__map_learn(struct rlock__map *map, unsigned from, unsigned to, void *server,
-                      uint64_t epoch, int64_t asked_at);
-/* The same, of an answer by that server itself. Where is_gone() says so of the server that has a
- * range by now, the answer counts with a lower epoch too, as a redirection by it would: a cluster
+ * same. is_gone: NULL, unless that server itself answered. Where it says so of the server that has
+ * a range by now, the answer counts with a lower epoch too, as a redirection by it would: a cluster
  * that was made again counts epochs from 0. The range has the lower epoch then. */
-bool rlock__map_learn_own(struct rlock__map *map, unsigned from, unsigned to, void *server,
-                          uint64_t epoch, int64_t asked_at, bool (*is_gone)(void *server));
+bool rlock__map_learn(struct rlock__map *map, unsigned from, unsigned to, void *server,
+                      uint64_t epoch, int64_t asked_at, bool (*is_gone)(void *server));
 /* Another server than this one, which has the slot by a higher epoch than that; NULL: none has. */
 void *rlock__map_newer(const struct rlock__map *map, unsigned slot, const void *server,
                        uint64_t epoch);

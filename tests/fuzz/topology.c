@@ -24,7 +24,8 @@ static void read_nodes(struct rlock__bytes text, enum rlock__endpoint endpoint)
 
         for (int i = 0; i < 256 && rlock__nodes_range(&slots, &from, &to); i++) {
             FUZZ_CHECK(from <= to && to < RLOCK__SLOTS);
-            FUZZ_CHECK(rlock__map_learn(&map, from, to, &servers[lines % 7], line.epoch, lines));
+            FUZZ_CHECK(
+                rlock__map_learn(&map, from, to, &servers[lines % 7], line.epoch, lines, NULL));
             FUZZ_CHECK(ranges > 0);
         }
         while (rlock__nodes_open(&open, &slot, &leaves)) {

@@ -182,12 +182,12 @@ TEST(an_answer_changes_nothing_that_was_told_after_the_question)
 {
     struct rlock__map map = {.n = 0};
 
-    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 10));
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 10, NULL));
     assert_true(rlock__map_told(&map, 5, &servers[1], 20));
-    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 15));
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 15, NULL));
     assert_ptr_equal(rlock__map_find(&map, 5), &servers[1]);
     assert_ptr_equal(rlock__map_find(&map, 6), &servers[0]);
-    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 25));
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 25, NULL));
     assert_ptr_equal(rlock__map_find(&map, 5), &servers[0]);
     rlock__map_fini(&map);
 }
@@ -196,11 +196,11 @@ TEST(an_answer_with_a_lower_epoch_changes_nothing)
 {
     struct rlock__map map = {.n = 0};
 
-    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 4, 10));
-    assert_true(rlock__map_learn(&map, 5, 20, &servers[1], 3, 20));
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 4, 10, NULL));
+    assert_true(rlock__map_learn(&map, 5, 20, &servers[1], 3, 20, NULL));
     assert_ptr_equal(rlock__map_find(&map, 9), &servers[0]);
     assert_ptr_equal(rlock__map_find(&map, 10), &servers[1]);
-    assert_true(rlock__map_learn(&map, 5, 5, &servers[2], 5, 20));
+    assert_true(rlock__map_learn(&map, 5, 5, &servers[2], 5, 20, NULL));
     assert_ptr_equal(rlock__map_find(&map, 5), &servers[2]);
     rlock__map_fini(&map);
 }
@@ -216,20 +216,21 @@ TEST(a_server_that_has_the_slots_of_a_lost_one_counts_with_a_lower_epoch)
 {
     struct rlock__map map = {.n = 0};
 
-    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 8, 10));
-    assert_true(rlock__map_learn_own(&map, 0, 9, &servers[1], 2, 20, is_gone));
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 8, 10, NULL));
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[1], 2, 20, is_gone));
     assert_ptr_equal(rlock__map_find(&map, 5), &servers[0]);
     assert_ptr_equal(rlock__map_newer(&map, 5, &servers[1], 2), &servers[0]);
     assert_null(rlock__map_newer(&map, 5, &servers[0], 2));
     assert_null(rlock__map_newer(&map, 5, &servers[1], 8));
     gone = &servers[0];
     assert_true(rlock__map_told(&map, 7, &servers[0], 25));
-    assert_true(rlock__map_learn(&map, 0, 9, &servers[1], 2, 20)); /* by another server */
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[1], 2, 20, NULL)); /* by another server */
     assert_ptr_equal(rlock__map_find(&map, 5), &servers[0]);
-    assert_true(rlock__map_learn_own(&map, 0, 9, &servers[1], 2, 20, is_gone));
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[1], 2, 20, is_gone));
     assert_ptr_equal(rlock__map_find(&map, 5), &servers[1]);
-    assert_ptr_equal(rlock__map_find(&map, 7), &servers[0]);       /* told after the question */
-    assert_true(rlock__map_learn(&map, 0, 6, &servers[2], 3, 30)); /* the failover after that */
+    assert_ptr_equal(rlock__map_find(&map, 7), &servers[0]); /* told after the question */
+    assert_true(
+        rlock__map_learn(&map, 0, 6, &servers[2], 3, 30, NULL)); /* the failover after that */
     assert_ptr_equal(rlock__map_find(&map, 5), &servers[2]);
     rlock__map_fini(&map);
 }
@@ -240,11 +241,11 @@ TEST(an_answer_that_says_nothing_new_makes_no_new_map)
     struct rlock__map map = {.n = 0};
     const struct rlock__range *ranges;
 
-    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 10));
-    assert_true(rlock__map_learn(&map, 10, 99, &servers[1], 2, 10));
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 10, NULL));
+    assert_true(rlock__map_learn(&map, 10, 99, &servers[1], 2, 10, NULL));
     ranges = map.ranges;
-    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 20));
-    assert_true(rlock__map_learn(&map, 10, 99, &servers[1], 2, 20));
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 20, NULL));
+    assert_true(rlock__map_learn(&map, 10, 99, &servers[1], 2, 20, NULL));
     assert_ptr_equal(map.ranges, ranges);
     rlock__map_fini(&map);
 }
@@ -254,16 +255,16 @@ TEST(an_answer_without_an_epoch_changes_what_nobody_knows_better)
 {
     struct rlock__map map = {.n = 0};
 
-    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 0, 10));
-    assert_true(rlock__map_learn(&map, 5, 9, &servers[1], 0, 20));
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 0, 10, NULL));
+    assert_true(rlock__map_learn(&map, 5, 9, &servers[1], 0, 20, NULL));
     assert_ptr_equal(rlock__map_find(&map, 5), &servers[1]);
     assert_true(rlock__map_told(&map, 6, &servers[2], 30));
-    assert_true(rlock__map_learn(&map, 7, 7, &servers[3], 1, 30));
-    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 0, 25));
+    assert_true(rlock__map_learn(&map, 7, 7, &servers[3], 1, 30, NULL));
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 0, 25, NULL));
     assert_ptr_equal(rlock__map_find(&map, 5), &servers[0]);
     assert_ptr_equal(rlock__map_find(&map, 6), &servers[2]);
     assert_ptr_equal(rlock__map_find(&map, 7), &servers[3]);
-    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 0, 35));
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 0, 35, NULL));
     assert_ptr_equal(rlock__map_find(&map, 6), &servers[0]);
     assert_ptr_equal(rlock__map_find(&map, 7), &servers[3]);
     rlock__map_fini(&map);
@@ -310,7 +311,7 @@ TEST(ranges_are_what_the_slots_one_by_one_are)
             model[from].server = server;
             model[from].told_at = now;
         } else {
-            assert_true(rlock__map_learn(&map, from, to, server, epoch, asked_at));
+            assert_true(rlock__map_learn(&map, from, to, server, epoch, asked_at, NULL));
             model_learn(from, to, server, epoch, asked_at);
         }
         for (unsigned slot = 0; slot < RLOCK__SLOTS; slot += now % 10 == 0 ? 1 : 97) {
