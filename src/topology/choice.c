@@ -67,17 +67,6 @@ static const char *place(const struct rlock__primary *primary, char *out, size_t
     return out;
 }
 
-static const struct rlock__vote *vote_for(const struct rlock__round *round,
-                                          const struct rlock__primary *primary)
-{
-    for (size_t i = 0; i < round->n; i++) {
-        if (is_equal(&round->votes[i].primary, primary)) {
-            return &round->votes[i];
-        }
-    }
-    return NULL;
-}
-
 static void set_discord(struct rlock__choice *choice, enum rlock__discord discord,
                         const struct rlock__primary *subject)
 {
@@ -103,14 +92,13 @@ static void explain_lower(struct rlock__choice *choice, const struct rlock__roun
                    place(&choice->known, known, sizeof(known)), (long long)left);
 }
 
-static void explain_other(struct rlock__choice *choice, const struct rlock__round *round,
-                          const struct rlock__primary *most, const struct rlock__primary *other)
+static void explain_other(struct rlock__choice *choice, const struct rlock__primary *most,
+                          const struct rlock__vote *other)
 {
-    const struct rlock__vote *vote = vote_for(round, other);
     char theirs[100], used[100];
 
     (void)snprintf(choice->why, sizeof(choice->why), "Sentinel %.60s names %s, most name %s, %s",
-                   vote != NULL ? vote->sentinel : "?", place(other, theirs, sizeof(theirs)),
+                   other->sentinel, place(&other->primary, theirs, sizeof(theirs)),
                    place(most, used, sizeof(used)),
                    choice->discord == RLOCK__DENIED ? "which is older than the one in use"
                                                     : "which is used");
@@ -135,18 +123,18 @@ static void explain_split(struct rlock__choice *choice, const struct rlock__roun
 
 /* ---- A majority ---- */
 
-/* Another server than this one, in the latest configuration that any Sentinel names, if that is not
- * older than a certain epoch. */
-static const struct rlock__primary *rival(const struct rlock__round *round,
-                                          const struct rlock__primary *primary, int64_t epoch)
+/* The vote for another server than this one, in the latest configuration that any Sentinel names,
+ * if that is not older than a certain epoch. */
+static const struct rlock__vote *rival(const struct rlock__round *round,
+                                       const struct rlock__primary *primary, int64_t epoch)
 {
-    const struct rlock__primary *latest = NULL;
+    const struct rlock__vote *latest = NULL;
 
     for (size_t i = 0; i < round->n; i++) {
-        const struct rlock__primary *vote = &round->votes[i].primary;
+        const struct rlock__vote *vote = &round->votes[i];
 
-        if (!rlock__primary_is_same(vote, primary) && vote->epoch >= epoch &&
-            (latest == NULL || vote->epoch > latest->epoch)) {
+        if (!rlock__primary_is_same(&vote->primary, primary) && vote->primary.epoch >= epoch &&
+            (latest == NULL || vote->primary.epoch > latest->primary.epoch)) {
             latest = vote;
         }
     }
@@ -158,17 +146,17 @@ static const struct rlock__primary *rival(const struct rlock__round *round,
 static enum rlock__verdict follow(struct rlock__choice *choice, const struct rlock__round *round,
                                   const struct rlock__primary *most)
 {
-    const struct rlock__primary *other = rival(round, most, most->epoch);
+    const struct rlock__vote *other = rival(round, most, most->epoch);
 
     if (other == NULL) {
         forget(&choice->other);
-    } else if (!is_equal(other, &choice->other)) {
-        choice->other = *other;
+    } else if (!is_equal(&other->primary, &choice->other)) {
+        choice->other = other->primary;
         choice->other_since = round->now;
     }
     if (other != NULL && round->now >= choice->other_since + LASTS_US) {
-        set_discord(choice, RLOCK__OUTVOTED, other);
-        explain_other(choice, round, most, other);
+        set_discord(choice, RLOCK__OUTVOTED, &other->primary);
+        explain_other(choice, most, other);
     }
     if (other != NULL && round->now < choice->other_since + FRESH_US) {
         return RLOCK__ASK_AGAIN;
@@ -177,17 +165,14 @@ static enum rlock__verdict follow(struct rlock__choice *choice, const struct rlo
     return RLOCK__DECIDED;
 }
 
-static bool is_proven(const struct rlock__round *round, const struct rlock__primary *primary)
-{
-    const struct rlock__evidence *evidence = round->evidence;
-
-    return rlock__primary_is_same(&evidence->of, primary) && evidence->is_primary &&
-           evidence->descends;
-}
-
 static bool is_primary(const struct rlock__round *round, const struct rlock__primary *primary)
 {
     return rlock__primary_is_same(&round->evidence->of, primary) && round->evidence->is_primary;
+}
+
+static bool is_proven(const struct rlock__round *round, const struct rlock__primary *primary)
+{
+    return is_primary(round, primary) && round->evidence->descends;
 }
 
 /* The majority names the known server: its lower epoch is taken over in time, so that the failover
@@ -211,16 +196,15 @@ static enum rlock__verdict stay_lower(struct rlock__choice *choice,
 static enum rlock__verdict go_lower(struct rlock__choice *choice, const struct rlock__round *round,
                                     const struct rlock__primary *most)
 {
-    const struct rlock__primary *other = rival(round, most, choice->known.epoch);
+    const struct rlock__vote *other = rival(round, most, choice->known.epoch);
 
     if (other != NULL) {
-        set_discord(choice, RLOCK__DENIED, other);
-        explain_other(choice, round, most, other);
+        set_discord(choice, RLOCK__DENIED, &other->primary);
+        explain_other(choice, most, other);
         forget(&choice->lower);
         return RLOCK__UNDECIDED;
     }
     if (!is_equal(most, &choice->lower)) {
-        choice->lower_since = round->now;
         choice->lower_until = round->now + rlock__max(LEASE_US, round->lease_us) + AFTER_US;
     }
     choice->lower = *most;

@@ -72,9 +72,9 @@ struct rlock__choice {
     unsigned few;                /* rounds in a row without a majority, up to 2 */
     unsigned n_rounds;
 
-    /* A majority has named this one in every round since, with a lower epoch than the known one. */
+    /* A majority names this one in every round, with a lower epoch than the known one. */
     struct rlock__primary lower; /* "" none */
-    int64_t lower_since, lower_until;
+    int64_t lower_until;         /* it is followed then at the latest, if it is a primary */
 
     /* A minority has named this one in every round since, and no lower epoch than the majority. */
     struct rlock__primary other; /* "" none */
