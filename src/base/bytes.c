@@ -165,6 +165,16 @@ struct rlock__bytes rlock__take_word(struct rlock__bytes *text, char stop)
     return word;
 }
 
+bool rlock__has_word(struct rlock__bytes text, const char *word)
+{
+    while (text.len != 0) {
+        if (rlock__bytes_equal(rlock__take_word(&text, ','), rlock__bytes_of(word))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *rlock__text(struct rlock__bytes bytes, char *out, size_t size)
 {
     size_t used = 0;

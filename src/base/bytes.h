@@ -89,6 +89,8 @@ void rlock__buf_fini(struct rlock__buf *buf);
 /* Takes what stands before the first such byte off the text, and that byte; all of it where there
  * is none. */
 struct rlock__bytes rlock__take_word(struct rlock__bytes *text, char stop);
+/* Whether it is one of the words between commas. */
+bool rlock__has_word(struct rlock__bytes text, const char *word);
 
 /*
  * Writes bytes as one line of plain text into out: control characters and bytes from 127 on as

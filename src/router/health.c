@@ -41,13 +41,14 @@ void rlock__health_moves(struct rlock__health *health, const struct rlock__node 
 
 static void hear(struct voices *voices, const struct rlock__sentinel *sentinel)
 {
-    size_t i = voices->n++;
+    const struct rlock__primary *said = &sentinel->said;
 
-    voices->standbys[i] = &sentinel->standbys;
-    voices->n_down += sentinel->is_down;
-    voices->n_replicas = rlock__max(voices->n_replicas, sentinel->said.replicas);
-    if (sentinel->alive_at != INT64_MIN) {
-        voices->alive_at[voices->n_alive++] = sentinel->alive_at;
+    voices->standbys[voices->n++] = &sentinel->standbys;
+    voices->n_down += said->is_down;
+    voices->n_replicas = rlock__max(voices->n_replicas, said->replicas);
+    if (said->silence_ms >= 0) {
+        voices->alive_at[voices->n_alive++] =
+            sentinel->said_at - rlock__reported_ms(said->silence_ms);
     }
 }
 

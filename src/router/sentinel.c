@@ -65,15 +65,6 @@ static void read_id(struct rlock__sentinel *sentinel, const struct rlock__reply 
     }
 }
 
-static void note_health(struct rlock__sentinel *sentinel, const struct rlock__reply *reply)
-{
-    int64_t silence_ms = rlock__primary_silence(reply);
-
-    sentinel->is_down = rlock__primary_is_down(reply);
-    sentinel->alive_at =
-        silence_ms >= 0 ? sentinel->question.asked_at - rlock__reported_ms(silence_ms) : INT64_MIN;
-}
-
 /* Takes the reply to one of the commands; so many are still to come. */
 static void take(struct rlock__sentinel *sentinel, const struct rlock__reply *reply, unsigned left)
 {
@@ -85,7 +76,6 @@ static void take(struct rlock__sentinel *sentinel, const struct rlock__reply *re
         rlock__primary_read_peers(reply, &sentinel->peers);
     } else if (left == 2) {
         good = rlock__primary_read(reply, &sentinel->said);
-        note_health(sentinel, reply);
     } else if (left == 1) { /* a refusal is an answer too */
         rlock__standbys_read(reply, &sentinel->standbys);
     } else {

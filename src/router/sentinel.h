@@ -27,9 +27,7 @@ struct rlock__sentinel {
     int64_t said_at;            /* its latest answer was asked for then */
     struct rlock__primary said; /* that; without a host while it is open, and of an error */
     struct rlock__standbys standbys; /* the same: the replicas */
-    int64_t alive_at; /* the same: when the primary answered it last; INT64_MIN never */
-    bool is_down;     /* the same: it holds the primary down */
-    int code;         /* why there is none */
+    int code;                        /* why there is none */
     bool final;
     char why[RLOCK__DETAIL_SIZE];
 };

@@ -4,17 +4,6 @@
 #include "topology/redirect.h"
 #include "topology/slot.h"
 
-/* Whether it is one of the words between commas. */
-static bool has_flag(struct rlock__bytes flags, const char *flag)
-{
-    while (flags.len != 0) {
-        if (rlock__bytes_equal(rlock__take_word(&flags, ','), rlock__bytes_of(flag))) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* "address:port@bus port,name,other=fields": the name is there on newer servers, and may be empty.
  */
 static bool read_place(struct rlock__bytes text, enum rlock__endpoint endpoint,
@@ -48,13 +37,13 @@ static bool read_line(struct rlock__bytes text, enum rlock__endpoint endpoint,
     (void)rlock__take_word(&text, ' '); /* whether it is connected to the one that was asked */
     line->epoch = (uint64_t)epoch;
     line->slots = text;
-    line->is_primary = has_flag(flags, "master");
-    line->is_asked = has_flag(flags, "myself");
-    line->has_failed = has_flag(flags, "fail");
-    line->is_barred = has_flag(flags, "nofailover");
-    line->is_away = has_flag(flags, "noaddr") || has_flag(flags, "handshake") ||
+    line->is_primary = rlock__has_word(flags, "master");
+    line->is_asked = rlock__has_word(flags, "myself");
+    line->has_failed = rlock__has_word(flags, "fail");
+    line->is_barred = rlock__has_word(flags, "nofailover");
+    line->is_away = rlock__has_word(flags, "noaddr") || rlock__has_word(flags, "handshake") ||
                     !read_place(place, endpoint, line);
-    return line->id.len != 0 && epoch >= 0 && (line->is_primary || has_flag(flags, "slave"));
+    return line->id.len != 0 && epoch >= 0 && (line->is_primary || rlock__has_word(flags, "slave"));
 }
 
 bool rlock__nodes_next(struct rlock__bytes *text, enum rlock__endpoint endpoint,

@@ -60,6 +60,8 @@ bool rlock__primary_read(const struct rlock__reply *reply, struct rlock__primary
     ret_primary->epoch = number(reply, "config-epoch", -1);
     ret_primary->down_after_ms = number(reply, "down-after-milliseconds", 0);
     ret_primary->replicas = rlock__max(number(reply, "num-slaves", 0), 0);
+    ret_primary->silence_ms = number(reply, "last-ok-ping-reply", -1);
+    ret_primary->is_down = rlock__has_word(rlock__reply_field(reply, "flags"), "s_down");
     return ret_primary->epoch >= 0;
 }
 

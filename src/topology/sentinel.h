@@ -16,6 +16,8 @@ struct rlock__primary {
     int64_t epoch;         /* of the configuration: grows with each failover */
     int64_t replicas;      /* that they know, up or down */
     int64_t down_after_ms; /* for so long it is silent at least before a replica is promoted */
+    int64_t silence_ms;    /* how long ago it answered the Sentinel's PING; -1 unknown */
+    bool is_down;          /* the Sentinel holds it down */
 };
 
 /* Which commands a Sentinel is asked. */
@@ -33,7 +35,7 @@ struct rlock__sentinel_asks {
 bool rlock__primary_ask(struct rlock__buf *out, const char *name, struct rlock__sentinel_asks asks);
 /* Of SENTINEL SENTINELS: writes a line for each peer, "id address:port". */
 void rlock__primary_read_peers(const struct rlock__reply *reply, struct rlock__buf *out);
-/* Of SENTINEL MASTER: the epoch, the replicas and the time. False: it is not that. */
+/* Of SENTINEL MASTER: all but the place. False: it is not that. */
 bool rlock__primary_read(const struct rlock__reply *reply, struct rlock__primary *ret_primary);
 /* Of SENTINEL GET-MASTER-ADDR-BY-NAME: host and port. */
 bool rlock__primary_read_place(const struct rlock__reply *reply,

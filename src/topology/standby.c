@@ -7,17 +7,6 @@
 
 #define UNLINKED_MS 5000
 
-/* One of the words between commas. */
-static bool has_word(struct rlock__bytes words, const char *word)
-{
-    while (words.len != 0) {
-        if (rlock__bytes_equal(rlock__take_word(&words, ','), rlock__bytes_of(word))) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is(struct rlock__bytes name, const char *text)
 {
     return rlock__bytes_equal(name, rlock__bytes_of(text));
@@ -57,7 +46,7 @@ static size_t read_one(const struct rlock__reply *reply, size_t i, struct rlock_
         } else if (is(name, "port")) {
             port = value;
         } else if (is(name, "flags")) {
-            it->is_down = has_word(value, "s_down");
+            it->is_down = rlock__has_word(value, "s_down");
         } else if (is(name, "slave-priority") || is(name, "replica-priority")) {
             it->is_barred = rlock__bytes_number(value, -1) == 0;
         } else if (is(name, "master-link-down-time")) {
@@ -135,16 +124,6 @@ void rlock__standbys_merge(const struct rlock__standbys *const said[], size_t n,
         it->is_unlinked = 2 * (size_t)it->n_unlinked > configured;
         it->is_free = 2 * (size_t)it->n_free > configured;
     }
-}
-
-int64_t rlock__primary_silence(const struct rlock__reply *reply)
-{
-    return rlock__bytes_number(rlock__reply_field(reply, "last-ok-ping-reply"), -1);
-}
-
-bool rlock__primary_is_down(const struct rlock__reply *reply)
-{
-    return has_word(rlock__reply_field(reply, "flags"), "s_down");
 }
 
 static int is_later(const void *one, const void *other)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses what Sentinels report about a primary's replicas, and about the primary's health. A single
- * Sentinel may have lost its connections to all of them. So a replica counts as down, or as barred,
- * only if more than half of the configured Sentinels say so. Sentinels that do not answer count as
- * configured too. Pure. Source: the Redis documentation of Sentinel.
+ * Parses what Sentinels report about a primary's replicas. A single Sentinel may have lost its
+ * connections to all of them. So a replica counts as down, or as barred, only if more than half of
+ * the configured Sentinels say so. Sentinels that do not answer count as configured too. Pure.
+ * Source: the Redis documentation of Sentinel.
  */
 #ifndef RLOCK_TOPOLOGY_STANDBY_H
 #define RLOCK_TOPOLOGY_STANDBY_H
@@ -33,10 +33,6 @@ void rlock__standbys_read(const struct rlock__reply *reply, struct rlock__standb
 /* All replicas that any of these Sentinels knows; configured: Sentinels of the client's URL. */
 void rlock__standbys_merge(const struct rlock__standbys *const said[], size_t n, size_t configured,
                            struct rlock__standbys *ret_all);
-/* Of SENTINEL MASTER: how long ago the primary answered a PING, in ms; -1 unknown. And whether the
- * Sentinel holds it down. */
-int64_t rlock__primary_silence(const struct rlock__reply *reply);
-bool rlock__primary_is_down(const struct rlock__reply *reply);
 /* The latest time after which more than half of the configured Sentinels have seen the primary;
  * sorts the times. INT64_MIN: so many have not. */
 int64_t rlock__alive_by_most(int64_t inout_at[], size_t n, size_t configured);

@@ -373,12 +373,12 @@ TEST(a_sentinel_is_asked_who_it_is_and_which_others_it_knows)
 TEST(a_sentinel_says_the_epoch_and_the_address)
 {
     static const char *const fields[] = {
-        "name", "primary", "config-epoch", "7", "down-after-milliseconds",
-        "500",  "flags",   "master"};
+        "name",  "primary",       "config-epoch",       "7", "down-after-milliseconds", "500",
+        "flags", "s_down,master", "last-ok-ping-reply", "12"};
     static const char *const place[] = {"127.0.0.1", "6380"};
-    struct rlock__value values[8];
+    struct rlock__value values[10];
     struct rlock__primary said = {.port = 0};
-    struct rlock__reply reply = answer_of(fields, 8, values);
+    struct rlock__reply reply = answer_of(fields, 10, values);
 
     assert_true(rlock__primary_read(&reply, &said));
     reply = answer_of(place, 2, values);
@@ -387,6 +387,8 @@ TEST(a_sentinel_says_the_epoch_and_the_address)
     assert_int_equal(said.port, 6380);
     assert_int_equal(said.epoch, 7);
     assert_int_equal(said.down_after_ms, 500);
+    assert_int_equal(said.silence_ms, 12);
+    assert_true(said.is_down);
 }
 
 TEST(what_is_no_answer_of_a_sentinel_is_none)
