@@ -7,14 +7,14 @@
 #include "drive/ask.h"
 #include "lock/server/route.h"
 
-static void parse_address(const char *at, const char *end, struct rlock_info *info)
+static void parse_address(struct rlock__bytes text, struct rlock_info *info)
 {
-    const char *colon = memchr(at, ':', (size_t)(end - at));
+    if (rlock__bytes_have(text, ":")) {
+        struct rlock__bytes host = rlock__take_word(&text, ':');
 
-    if (colon != NULL) {
-        (void)snprintf(info->host, sizeof(info->host), "%.*s", (int)rlock__min(colon - at, 127),
-                       at);
-        info->pid = rlock__bytes_number(rlock__bytes(colon + 1, (size_t)(end - colon - 1)), 0);
+        (void)snprintf(info->host, sizeof(info->host), "%.*s",
+                       (int)rlock__min((int64_t)host.len, 127), host.at);
+        info->pid = rlock__bytes_number(text, 0);
     }
 }
 
@@ -45,9 +45,9 @@ void rlock__holder_find(const struct rlock__spec *spec, struct rlock_info *info,
         list = rlock__reply_str(&reply, 0);
         at = memmem(list.at, list.len, name, strlen(name));
         if (at != NULL) {
-            const char *end = memchr(at, '\n', (size_t)(list.at + list.len - at));
-
-            parse_address(at + strlen(name), end != NULL ? end : list.at + list.len, info);
+            at += strlen(name);
+            list = rlock__bytes(at, (size_t)(list.at + list.len - at));
+            parse_address(rlock__take_word(&list, '\n'), info);
         }
     }
     rlock__asker_fini(&asker);
@@ -56,20 +56,15 @@ void rlock__holder_find(const struct rlock__spec *spec, struct rlock_info *info,
 
 void rlock__holder_forced(struct rlock__core *core, struct rlock__bytes seen)
 {
-    const char *uuid = core->opts.uuid, *end, *at;
+    const char *at;
 
-    if (seen.len == 0) {
-        return;
-    }
-    end = seen.at + seen.len;
-    at = memmem(seen.at, seen.len, uuid, RLOCK__UUID_LEN);
-    while (at != NULL) {
+    while (seen.len != 0 &&
+           (at = memmem(seen.at, seen.len, core->opts.uuid, RLOCK__UUID_LEN)) != NULL) {
         at += RLOCK__UUID_LEN;
-        if (at < end && *at == ':') {
-            struct rlock__bytes rest = rlock__bytes(at + 1, (size_t)(end - at) - 1);
-
-            rlock__core_forced(core, (uint64_t)rlock__bytes_number(rest, 0), rlock__now_us());
+        seen = rlock__bytes(at, (size_t)(seen.at + seen.len - at));
+        if (seen.len != 0 && *at == ':') {
+            (void)rlock__take_word(&seen, ':');
+            rlock__core_forced(core, (uint64_t)rlock__bytes_number(seen, 0), rlock__now_us());
         }
-        at = memmem(at, (size_t)(end - at), uuid, RLOCK__UUID_LEN);
     }
 }
