@@ -17,7 +17,6 @@ set(RLOCK_SOURCES
     src/client/async.c
     src/client/dispatch.c
     src/client/group.c
-    src/client/group_new.c
     src/client/held.c
     src/client/holder.c
     src/client/identity.c

@@ -108,10 +108,4 @@ int rlock__inquiry_end(const struct rlock__inquiry *inquiry, struct rlock_info *
                        bool *ret_was_locked);
 struct rlock__inquiry *rlock__inquiry_free(struct rlock__inquiry *inquiry);
 
-/* ---- group.c ---- */
-
-/* Makes the handle of a group of single locks, in the order in which they were given. */
-int rlock__group_lock_new(const struct rlock__group_ops *ops, struct rlock__spec *const *members,
-                          size_t n, int64_t max_lease_us, struct rlock_handle **ret_lock);
-
 #endif
