@@ -1,34 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "admin/primaries.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "client/lock.h"
-
-static size_t count_nodes(const struct rlock_client *client)
-{
-    const struct rlock__node *node = client->nodes; /* there is one at the least */
-    size_t n = 1;
-
-    while ((node = atomic_load(&node->next)) != NULL) {
-        n++;
-    }
-    return n;
-}
 
 /* Those that are known to be primaries now; of a plain URL its server. */
 static int gather(struct rlock_client *client, struct rlock__primaries *primaries)
 {
     struct rlock__node *node;
-    size_t room;
+    size_t n_nodes = 0;
 
-    rlock__enter(client);
-    room = count_nodes(client); /* it grows when a map comes */
-    primaries->n = 0;
-    primaries->nodes = calloc(room, sizeof(struct rlock__node *));
+    rlock__enter(client); /* nodes are added under the mutex alone */
     RLOCK__EACH_NODE(client, node) {
-        if (primaries->nodes != NULL && primaries->n < room &&
-            rlock__router_leads(client->router, node)) {
+        n_nodes++;
+    }
+    assert(n_nodes > 0); /* one is there from the start */
+    primaries->n = 0;
+    primaries->nodes = calloc(n_nodes, sizeof(struct rlock__node *));
+    RLOCK__EACH_NODE(client, node) {
+        if (primaries->nodes != NULL && rlock__router_leads(client->router, node)) {
             primaries->nodes[primaries->n++] = node;
         }
     }
