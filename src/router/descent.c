@@ -98,8 +98,3 @@ int64_t rlock__descent_due(const struct rlock__descent *descent)
                ? 0
                : descent->known_at + (descent->id[0] != '\0' ? EACH_US : SOON_US);
 }
-
-void rlock__descent_fini(struct rlock__descent *descent)
-{
-    rlock__question_fini(&descent->question);
-}

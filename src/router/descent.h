@@ -34,6 +34,5 @@ void rlock__descent_ask(struct rlock__descent *descent, const struct rlock__node
 bool rlock__descent_go_on(struct rlock__descent *descent, int64_t now);
 /* When the known primary is to be asked again. */
 int64_t rlock__descent_due(const struct rlock__descent *descent);
-void rlock__descent_fini(struct rlock__descent *descent);
 
 #endif

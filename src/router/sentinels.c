@@ -164,7 +164,7 @@ static struct rlock__router *sentinels_free(struct rlock__router *router)
     for (size_t i = 0; i < all->n; i++) {
         rlock__sentinel_fini(&all->each[i]);
     }
-    rlock__descent_fini(&all->descent);
+    rlock__question_fini(&all->descent.question);
     free(all);
     return NULL;
 }
