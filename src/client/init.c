@@ -14,27 +14,14 @@ static void init(void *ret_sized, size_t size)
     }
 }
 
-void rlock_client_opts_init(struct rlock_client_opts *ret_opts, size_t size)
-{
-    init(ret_opts, size);
-}
+#define INIT(kind)                                                                                 \
+    void rlock_##kind##_init(struct rlock_##kind *ret_##kind, size_t size)                         \
+    {                                                                                              \
+        init(ret_##kind, size);                                                                    \
+    }
 
-void rlock_opts_init(struct rlock_opts *ret_opts, size_t size)
-{
-    init(ret_opts, size);
-}
-
-void rlock_take_init(struct rlock_take *ret_take, size_t size)
-{
-    init(ret_take, size);
-}
-
-void rlock_grant_init(struct rlock_grant *ret_grant, size_t size)
-{
-    init(ret_grant, size);
-}
-
-void rlock_info_init(struct rlock_info *ret_info, size_t size)
-{
-    init(ret_info, size);
-}
+INIT(client_opts)
+INIT(opts)
+INIT(take)
+INIT(grant)
+INIT(info)
