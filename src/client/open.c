@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing a client: wires the rooms together. */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -117,14 +116,6 @@ RLOCK__ALONE static int init_net(struct rlock_client *client)
     return 0;
 }
 
-static bool add_seed(struct rlock_client *client, const struct rlock__uri *place)
-{
-    char address[300];
-
-    rlock__uri_address(place, address, sizeof(address));
-    return rlock__node_at(client, place, address);
-}
-
 /* The nodes that are there at first. Behind Sentinel none is known yet: the first, which is never
  * used, has the calls that wait until one is. */
 static int init_nodes(struct rlock_client *client)
@@ -136,7 +127,7 @@ static int init_nodes(struct rlock_client *client)
         good = rlock__node_at(client, uri->primary != NULL ? uri->places : uri, client->address);
     }
     for (size_t i = 0; uri->cluster && good && i < uri->n_places; i++) {
-        good = add_seed(client, &uri->places[i]);
+        good = rlock__node_at(client, &uri->places[i], NULL);
     }
     return good ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
 }

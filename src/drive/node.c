@@ -57,7 +57,11 @@ RLOCK__ALONE struct rlock__node *rlock__node_new(struct rlock_client *client,
     if (!rlock__uri_place(&node->uri, &node->place) || !rlock__node_map(client, &node->place)) {
         return rlock__node_free(node);
     }
-    (void)snprintf(node->address, sizeof(node->address), "%s", address);
+    if (address != NULL) {
+        (void)snprintf(node->address, sizeof(node->address), "%s", address);
+    } else {
+        rlock__uri_address(&node->uri, node->address, sizeof(node->address));
+    }
     node->server.address = node->address;
     node->sub.conn = rlock__conn_new(&node->conn_opts);
     good = node->sub.conn != NULL;

@@ -115,7 +115,7 @@ static inline struct rlock__node *rlock__node_of(struct rlock__server *server)
 }
 
 /* A node of the client, not in its list yet. uri: where it is; the node takes it over, also when
- * this fails. NULL without memory. */
+ * this fails. address: for texts; NULL: uri's host and port. NULL without memory. */
 struct rlock__node *rlock__node_new(struct rlock_client *client, struct rlock__uri *uri,
                                     const char *address) RLOCK__NO_MUTEX;
 /* Has the user say where the server is reached that says it is there. False without memory. */

@@ -68,7 +68,6 @@ struct rlock__node *rlock__router_node(struct rlock_client *client, struct rlock
 {
     struct rlock__uri uri = {.tls = client->uri.tls, .port = port, .db = client->uri.db};
     struct rlock__node *node = rlock__router_find(client, host, port);
-    char address[300];
 
     if (node != NULL) {
         return node;
@@ -77,8 +76,7 @@ struct rlock__node *rlock__router_node(struct rlock_client *client, struct rlock
     if (uri.host == NULL) {
         return NULL;
     }
-    rlock__uri_address(&uri, address, sizeof(address));
-    node = rlock__node_new(client, &uri, address);
+    node = rlock__node_new(client, &uri, NULL);
     return node == NULL || rlock__node_add(node) ? node : rlock__node_free(node);
 }
 
