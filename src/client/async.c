@@ -18,7 +18,7 @@ struct rlock_op {
     atomic_uint refs;
     atomic_int code; /* RLOCK_UNDER_WAY until all else is there */
     bool was_locked;
-    struct rlock_info *info; /* INSPECT: what the servers said */
+    const struct rlock_info *info; /* INSPECT: what the servers said; the inquiry's */
 };
 
 /* Those of a group and of an inquiry are behind it; a single lock has none until it needs them, for
@@ -41,7 +41,6 @@ struct rlock_op *rlock_op_unref(struct rlock_op *op)
     if (op != NULL && atomic_fetch_sub(&op->refs, 1) == 1) {
         (void)rlock__inquiry_free(op->inquiry);
         (void)rlock__lock_unref(op->lock);
-        free(op->info);
         if (op->op.texts != texts_of(op)) {
             free(op->op.texts);
         }
@@ -58,7 +57,7 @@ static void finish(struct rlock__op *inner)
     struct rlock_op *op = inner->payload;
 
     if (op->inquiry != NULL) {
-        inner->code = rlock__inquiry_end(op->inquiry, op->info, &op->was_locked);
+        inner->code = rlock__inquiry_end(op->inquiry, &op->info, &op->was_locked);
         (void)snprintf(inner->texts->detail, sizeof(inner->texts->detail), "%s",
                        inner->code == 0 ? "" : rlock_detail());
     }
@@ -158,15 +157,11 @@ static int inquire(enum asked asked, struct rlock_handle *lock, rlock_done_fn *d
     int code = rlock__lock_check_open(lock);
 
     code = code == 0 ? op_new(asked, lock, done, payload, &op) : code;
-    if (code != 0) {
-        return code;
+    if (code == 0) {
+        code = rlock__inquiry_begin(lock, asked == FORCE, &op->op, &op->inquiry);
+        code = started(op, code, ret_op);
     }
-    op->info = calloc(1, sizeof(*op->info));
-    if (op->info == NULL) {
-        return started(op, rlock__fail(RLOCK_ENOMEM, "no memory"), ret_op);
-    }
-    code = rlock__inquiry_begin(lock, asked == FORCE, &op->op, &op->inquiry);
-    return started(op, code, ret_op);
+    return code;
 }
 
 int rlock_force_unlock_async(struct rlock_handle *lock, rlock_done_fn *done, void *payload,

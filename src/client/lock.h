@@ -103,8 +103,9 @@ struct rlock__inquiry;
 /* Begins it. Returns 0, or why it did not begin: then the operation is not completed. */
 int rlock__inquiry_begin(const struct rlock_handle *lock, bool forces, struct rlock__op *op,
                          struct rlock__inquiry **ret_inquiry);
-/* What came of it: the operation is complete. Sets one of the two results. */
-int rlock__inquiry_end(const struct rlock__inquiry *inquiry, struct rlock_info *ret_info,
+/* What came of it: the operation is complete. Sets one of the two results; the info lives as long
+ * as the inquiry. */
+int rlock__inquiry_end(struct rlock__inquiry *inquiry, const struct rlock_info **ret_info,
                        bool *ret_was_locked);
 struct rlock__inquiry *rlock__inquiry_free(struct rlock__inquiry *inquiry);
 

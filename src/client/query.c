@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking the servers about a lock, and forcing one open. Each of the lock's members is asked for
- * itself; a lock of one key is its only member. Its commands come one after the other: who holds
- * it, and then (force) that this holder loses it.
+ * Asks the servers about a lock, and forces a lock open. A multi-lock or RedLock has one query for
+ * each member. A query runs its commands one after the other: who holds it, then the force.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +28,9 @@ struct query {
 struct rlock__inquiry {
     const struct rlock_handle *lock;
     bool forces;
-    struct rlock__op *op;  /* NULL: a thread waits for it */
-    atomic_size_t running; /* queries that are not complete; and 1 while they are begun */
+    struct rlock_info info; /* of them all */
+    struct rlock__op *op;   /* NULL: a thread waits for it */
+    atomic_size_t running;  /* queries that are not complete; and 1 while they are begun */
     struct rlock__background background; /* of a lock made of locks: ends it at its home */
     struct query queries[];
 };
@@ -190,11 +190,10 @@ static struct rlock__inquiry *inquiry_new(const struct rlock_handle *lock, bool 
         (void)rlock__fail(RLOCK_ENOMEM, "no memory");
         return NULL;
     }
-    inquiry->lock = lock;
-    inquiry->forces = forces;
+    *inquiry = (struct rlock__inquiry){.lock = lock, .forces = forces};
     for (size_t i = 0; i < rlock__lock_n(lock); i++) {
-        struct query *query = &inquiry->queries[i];
         struct rlock_client *client = rlock__client_of(rlock__lock_spec(lock, i)->core);
+        struct query *query = &inquiry->queries[i];
 
         *query = (struct query){.inquiry = inquiry, .spec = rlock__lock_spec(lock, i)};
         rlock__core_mutex_lock(&client->mutex);
@@ -390,11 +389,12 @@ int rlock__inquiry_begin(const struct rlock_handle *lock, bool forces, struct rl
     return 0;
 }
 
-int rlock__inquiry_end(const struct rlock__inquiry *inquiry, struct rlock_info *ret_info,
+int rlock__inquiry_end(struct rlock__inquiry *inquiry, const struct rlock_info **ret_info,
                        bool *ret_was_locked)
 {
     const struct query *first;
 
+    *ret_info = &inquiry->info;
     return inquiry->forces ? sum_forced(inquiry, ret_was_locked)
-                           : sum_inspected(inquiry, ret_info, &first);
+                           : sum_inspected(inquiry, &inquiry->info, &first);
 }
