@@ -212,9 +212,6 @@ static void take(struct rlock__group *group, int64_t now)
     group->round_at = group->answered_at = now;
     group->first = rlock__peers_first(group, now);
     group->behind_first = false;
-    RLOCK__EACH_MEMBER(member, group) {
-        member->tried = false;
-    }
     if (group->first != NULL) {
         rlock__member_take(group->first, at_most(group, FIRST_US, now), false, now);
         return;
