@@ -237,15 +237,11 @@ bool rlock__effort_is_back(struct rlock__group *group, int64_t now)
  * does not wait for those that are silent. */
 static int64_t release_time(const struct rlock__group *group)
 {
-    int64_t trip = 0;
+    int64_t most = group->effort.op_timeout_us;
 
-    if (!group->spec->ops->counts_alone) {
-        return group->effort.op_timeout_us;
-    }
-    RLOCK__EACH_MEMBER(member, group) {
-        trip = rlock__max(trip, atomic_load(&member->rtt));
-    }
-    return rlock__min(RLOCK__PATIENCE_TRIPS * trip, group->effort.op_timeout_us);
+    return group->spec->ops->counts_alone
+               ? rlock__min(RLOCK__PATIENCE_TRIPS * rlock__group_round_trip(group), most)
+               : most;
 }
 
 void rlock__group_back_out(struct rlock__group *group, int code, int64_t now)

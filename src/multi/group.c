@@ -80,6 +80,16 @@ size_t rlock__group_running(const struct rlock__group *group)
     return n;
 }
 
+int64_t rlock__group_round_trip(const struct rlock__group *group)
+{
+    int64_t longest = 0;
+
+    RLOCK__EACH_MEMBER(member, group) {
+        longest = rlock__max(longest, atomic_load(&member->rtt));
+    }
+    return longest;
+}
+
 bool rlock__group_is_over(const struct rlock__group *group)
 {
     bool over = group->count == 0 && group->phase == RLOCK__GROUP_IDLE;

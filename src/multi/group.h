@@ -296,6 +296,8 @@ bool rlock__member_is_in_doubt(const struct rlock__member *member);
 int64_t rlock__group_last(const struct rlock__group *group);
 /* How many members' calls run, or are about to. */
 size_t rlock__group_running(const struct rlock__group *group);
+/* The longest of the members' usual round trips; 0: none is known. */
+int64_t rlock__group_round_trip(const struct rlock__group *group);
 /* Ends the effort with success: the members that are held make up the hold. */
 void rlock__group_taken(struct rlock__group *group, int64_t now);
 /* Gives back what was taken. Then the effort ends with the code, or goes on. */

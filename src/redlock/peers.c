@@ -34,27 +34,14 @@ struct rlock__member *rlock__peers_first(struct rlock__group *group, int64_t now
     return first;
 }
 
-static bool peer_has(const struct rlock__member *member)
-{
-    return rlock__owner_is_foreign(rlock__bytes_of(member->texts.holder));
-}
-
-/* How many members another library had in this round, when they were last asked. The texts of a
- * call that runs are its own client's. */
-static size_t peers_have(const struct rlock__group *group)
-{
-    size_t n = 0;
-
-    RLOCK__EACH_MEMBER(member, group) {
-        n += member->tried && !member->running && peer_has(member);
-    }
-    return n;
-}
-
 void rlock__peers_note(const struct rlock__group *group, int64_t now)
 {
-    size_t n = peers_have(group);
+    size_t n = 0; /* members that another library had in this round, when they were last asked */
 
+    RLOCK__EACH_MEMBER(member, group) { /* the texts of a call that runs are its own client's */
+        n += member->tried && !member->running &&
+             rlock__owner_is_foreign(rlock__bytes_of(member->texts.holder));
+    }
     if (n > group->spec->n - group->spec->quorum || (group->first != NULL && n > 0)) {
         PEERS(group)->until = now + PEERS_US;
     }

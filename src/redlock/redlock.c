@@ -82,9 +82,7 @@ static void describe_no_quorum(struct rlock__group *group, size_t n_working, boo
                      rlock__text(spec->name, name, sizeof(name)), n_working, spec->n,
                      late || rlock__group_running(group) == 0 ? "" : " at most", spec->quorum);
 
-    for (size_t i = 0; i < spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         if (member->tried && member->code != 0 && member->code != RLOCK_EBUSY &&
             member->code != RLOCK_ECANCELED && n > 0 && (size_t)n < sizeof(group->detail)) {
             (void)snprintf(group->detail + n, sizeof(group->detail) - (size_t)n, "; %s",
@@ -97,15 +95,12 @@ static void describe_no_quorum(struct rlock__group *group, size_t n_working, boo
 /* No quorum, for certain: what that says to the caller. */
 static int verdict(struct rlock__group *group, bool late)
 {
-    const struct rlock__group_spec *spec = group->spec;
     size_t n = group->count > 0 ? extended(group, late) : working(group, late);
 
     if (group->behind_first) {
         rlock__peers_turn(group);
     }
-    for (size_t i = 0; i < spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         if (!member->tried) {
             continue;
         }
@@ -121,7 +116,7 @@ static int verdict(struct rlock__group *group, bool late)
             rlock__group_blame(group, member);
         }
     }
-    if (n >= spec->quorum) {
+    if (n >= group->spec->quorum) {
         return group->effort.wait_us == 0 ? RLOCK_EBUSY : RLOCK_ETIMEDOUT;
     }
     describe_no_quorum(group, n, late);
@@ -257,28 +252,18 @@ static size_t open_to_it(const struct rlock__group *group)
     return n;
 }
 
-/* The longest of the members' usual round trips. */
-static int64_t round_trip(const struct rlock__group *group)
-{
-    int64_t rtt = RTT_US;
-
-    RLOCK__EACH_MEMBER(member, group) {
-        rtt = rlock__max(rtt, atomic_load(&member->rtt));
-    }
-    return rtt;
-}
-
 /*
  * Most of a release's messages come together. Not all who wait go at once, lest each gets a part:
  * within a round trip, and within more of them the more rounds came to nothing.
  */
 static void on_message(struct rlock__group *group, int64_t now)
 {
-    int64_t trips = group->rounds < TRIPS_MAX ? group->rounds : TRIPS_MAX;
+    int64_t trips = rlock__min(group->rounds, TRIPS_MAX);
+    int64_t trip = rlock__max(rlock__group_round_trip(group), RTT_US);
 
     if (open_to_it(group) >= group->spec->quorum) {
-        group->timer_at = rlock__min(group->timer_at,
-                                     now + rlock__group_random(group, trips * round_trip(group)));
+        group->timer_at =
+            rlock__min(group->timer_at, now + rlock__group_random(group, trips * trip));
     }
 }
 
