@@ -75,8 +75,7 @@ void rlock__group_taken(struct rlock__group *group, int64_t now)
     rlock__group_view_show(group);
     group->lease_granted_us = granted_lease(group);
     if (rlock__group_valid_until(group) <= now) { /* taken, and over already */
-        group->count--;
-        rlock__group_view_show(group);
+        rlock__group_drop(group, 1);
         rlock__group_back_out(group, rlock__group_left(group) > 0 ? RLOCK_ELOST : RLOCK_ETIMEDOUT,
                               now);
         return;

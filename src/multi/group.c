@@ -145,6 +145,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     int64_t wait = effort->wait_us == 0 ? effort->op_timeout_us : effort->wait_us;
     struct rlock__group_spec *spec = group->spec;
 
+    assert(group->phase == RLOCK__GROUP_IDLE && group->owed == 0);
     await(group);
     group->effort = *effort;
     group->loss = group->loss != NULL ? group->loss : loss_new(group);
@@ -166,7 +167,6 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
         rlock__effort_end(group, RLOCK_ENOMEM);
         return;
     }
-    rlock__effort_phase(group, RLOCK__GROUP_TAKING);
     group->timer_at = rlock__later(rlock__group_last(group), LATE_US);
     RLOCK__EACH_MEMBER(member, group) {
         member->tried = false;
@@ -175,13 +175,13 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
             rlock__member_forget_doubt(member);
         }
     }
-    if (group->count > 0 && !group->lost && rlock__group_valid_until(group) <= now) {
-        lose(group, RLOCK_LOST_EXPIRED);
-        rlock__group_shed(group);
-    }
+    rlock__group_member_lost(group, RLOCK_LOST_EXPIRED, now);
     if (group->lost) {
         rlock__effort_end(group, RLOCK_ELOST);
-    } else if (group->count > 0) {
+        return;
+    }
+    rlock__effort_phase(group, RLOCK__GROUP_TAKING);
+    if (group->count > 0) {
         spec->ops->nest(group, now);
     } else {
         spec->ops->take(group, now);
@@ -201,30 +201,30 @@ static void check_left(struct rlock__group *group, bool late, int64_t now)
     }
 }
 
-static void drop_level(struct rlock__group *group)
+void rlock__group_drop(struct rlock__group *group, uint32_t n)
 {
-    group->count--;
+    group->count -= n;
     group->renewed_from = group->renewed_from > group->count ? 0 : group->renewed_from;
+    group->lost = group->lost && group->count > 0;
     rlock__group_view_show(group);
 }
 
 void rlock__group_leave(struct rlock__group *group, int64_t now)
 {
+    bool lost;
+
+    assert(group->phase == RLOCK__GROUP_IDLE && group->owed == 0);
     await(group);
     group->detail[0] = '\0';
     if (group->count == 0) {
         rlock__effort_end(group, RLOCK_ENOTOWNER);
         return;
     }
-    if (!group->lost && rlock__group_valid_until(group) <= now) {
-        lose(group, RLOCK_LOST_EXPIRED);
-        rlock__group_shed(group);
-    }
-    drop_level(group);
-    if (group->lost) {
+    rlock__group_member_lost(group, RLOCK_LOST_EXPIRED, now);
+    lost = group->lost;
+    rlock__group_drop(group, 1);
+    if (lost) {
         rlock__effort_end(group, RLOCK_ELOST); /* and gives back what is there still */
-        group->lost = group->count > 0;
-        rlock__group_view_show(group);
         return;
     }
     rlock__effort_phase(group, RLOCK__GROUP_LEAVING);

@@ -247,7 +247,7 @@ void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
     RLOCK__REQUIRES(groups);
 /* It is lost, and nobody will unlock it. */
 void rlock__group_end_lost(struct rlock__group *group) RLOCK__REQUIRES(groups);
-/* A member's hold was lost. The whole may be lost by that. */
+/* A member's hold was lost, or may have expired. The whole may be lost by that. */
 void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now)
     RLOCK__REQUIRES(groups);
 /* Until when the owner may rely on it; 0: it is not held, or it is lost. */

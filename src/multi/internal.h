@@ -22,6 +22,11 @@ bool rlock__effort_is_back(struct rlock__group *group, int64_t now);
  * next round. */
 void rlock__effort_backed_out(struct rlock__group *group, int64_t now);
 
+/* ---- group.c ---- */
+
+/* So many levels are not held any more. */
+void rlock__group_drop(struct rlock__group *group, uint32_t n);
+
 /* ---- owed.c ---- */
 
 /* The effort under way is over: leaves the levels that are owed. */

@@ -81,11 +81,10 @@ int rlock__group_owe(struct rlock__group *group, int64_t now,
 
 static void drop(struct rlock__group *group)
 {
-    group->count -= group->owed;
+    uint32_t n = group->owed;
+
     group->owed = 0;
-    group->renewed_from = group->renewed_from > group->count ? 0 : group->renewed_from;
-    group->lost = group->lost && group->count > 0;
-    rlock__group_view_show(group);
+    rlock__group_drop(group, n);
 }
 
 void rlock__group_leave_owed(struct rlock__group *group)
