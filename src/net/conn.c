@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <utlist.h>
 
 #include "net/conn_state.h"
@@ -158,6 +159,36 @@ bool rlock__conn_is_drained(const struct rlock__conn *conn)
     return rlock__resp_is_empty(conn->resp);
 }
 
+/* ---- An epoll that has the descriptor ---- */
+
+/* The descriptor is taken out before it is closed: the file behind it stays open where a child of
+ * fork has it too, or a resolver, and an epoll goes on to report it. */
+void rlock__conn_leave_epoll(struct rlock__conn *conn)
+{
+    if (conn->registered != 0) {
+        (void)epoll_ctl(conn->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
+        conn->registered = 0;
+    }
+}
+
+bool rlock__conn_register(struct rlock__conn *conn, int epoll_fd, short events, void *data)
+{
+    struct epoll_event event = {.events = (uint32_t)(unsigned short)events, .data.ptr = data};
+
+    if (events == 0 || conn->fd < 0) {
+        rlock__conn_leave_epoll(conn);
+    } else if (events != conn->registered) {
+        int how = conn->registered != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+
+        if (epoll_ctl(epoll_fd, how, conn->fd, &event) != 0) {
+            return false;
+        }
+        conn->epoll_fd = epoll_fd;
+        conn->registered = events;
+    }
+    return true;
+}
+
 /* ---- Beginning, end, and questions ---- */
 
 struct rlock__conn *rlock__conn_new(const struct rlock__conn_opts *opts)
@@ -192,6 +223,7 @@ void rlock__conn_close(struct rlock__conn *conn)
         freeaddrinfo(conn->addrs);
     }
     conn->addrs = conn->next = NULL;
+    rlock__conn_leave_epoll(conn);
     rlock__sock_changing();
     conn->fd = rlock__sock_close(conn->fd);
     rlock__sock_changed();

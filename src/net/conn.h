@@ -91,6 +91,10 @@ bool rlock__conn_error_is_final(int code);
 int rlock__conn_fd(const struct rlock__conn *conn);
 /* What it waits for: POLLIN, POLLOUT; 0 when closed or failed. */
 short rlock__conn_events(const struct rlock__conn *conn);
+/* Has an epoll report these events on the descriptor, with this data; 0: it reports nothing, not
+ * even the end of the connection. This ends when the descriptor is closed, which a step may do: so
+ * call it again after each step. False: the system has no room. */
+bool rlock__conn_register(struct rlock__conn *conn, int epoll_fd, short events, void *data);
 /* When rlock__conn_step() is due without an event; RLOCK__NEVER when no handshake is under way. */
 int64_t rlock__conn_deadline(const struct rlock__conn *conn);
 bool rlock__conn_is_up(const struct rlock__conn *conn);

@@ -34,6 +34,8 @@ struct rlock__conn {
     const struct rlock__conn_opts *opts;
     enum rlock__conn_state state;
     int fd;
+    int epoll_fd;                     /* an epoll that has fd; set while it is registered there */
+    short registered;                 /* for these events; 0: it is not */
     bool want_out;                    /* a write was short */
     struct rlock__resolver *resolver; /* asked, maybe for an earlier try; NULL none */
     struct addrinfo *addrs;           /* what the host's name stands for */
@@ -61,6 +63,8 @@ static inline const struct rlock__tls_table *rlock__conn_tls(const struct rlock_
     return conn->opts->tls->table;
 }
 
+/* The epoll forgets the descriptor: it is about to be closed. */
+void rlock__conn_leave_epoll(struct rlock__conn *conn);
 /* Writes the server's place for texts: "redis.example:6379 (10.0.0.7:6379)". */
 void rlock__conn_where(const struct rlock__conn *conn, char *out, size_t size);
 /* Keeps why the connection failed, and returns code. The last reason counts: it says the most. */

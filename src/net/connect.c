@@ -41,6 +41,7 @@ static int try_next(struct rlock__conn *conn, int error, int64_t now)
         conn->address_deadline = now + (conn->deadline - now) / (int64_t)addresses_left(conn);
         conn->next = addr->ai_next;
         rlock__sock_name(addr->ai_addr, addr->ai_addrlen, conn->peer);
+        rlock__conn_leave_epoll(conn);
         rlock__sock_changing();
         conn->fd = rlock__sock_close(conn->fd);
         fd = rlock__sock_connect(addr->ai_addr, addr->ai_addrlen, &under_way);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -103,6 +104,60 @@ TEST(run_id_and_uptime_are_told_when_asked)
     assert_in_range(rlock__conn_greeting(dial.conn)->uptime_s, 0, 600);
     free(info);
     dial_fini(&dial);
+    test_server_stop(server);
+}
+
+/* How many events there are of what was registered with this data. */
+static int events_of(int epoll_fd, const void *data)
+{
+    struct epoll_event events[2];
+    const int n = epoll_wait(epoll_fd, events, 2, 0);
+
+    for (int i = 0; i < n; i++) {
+        assert_ptr_equal(events[i].data.ptr, data);
+    }
+    return n;
+}
+
+TEST(an_epoll_reports_the_events_that_were_registered_last)
+{
+    struct test_server *server = start(TEST_UNIX, no_conf);
+    const int epoll_fd = test_must(epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
+    struct dial dial;
+
+    dial_init(&dial, test_server_url(server));
+    dial_works(&dial);
+    assert_true(rlock__conn_register(dial.conn, epoll_fd, POLLIN, &dial));
+    assert_int_equal(events_of(epoll_fd, &dial), 0);
+    assert_true(rlock__conn_register(dial.conn, epoll_fd, POLLOUT, &dial));
+    assert_int_equal(events_of(epoll_fd, &dial), 1);
+    assert_true(rlock__conn_register(dial.conn, epoll_fd, 0, &dial));
+    assert_int_equal(events_of(epoll_fd, &dial), 0);
+    dial_fini(&dial);
+    close(epoll_fd);
+    test_server_stop(server);
+}
+
+/* As a child of fork has it, which has not closed it yet. */
+TEST(an_epoll_reports_nothing_of_a_closed_connection_whose_file_is_open_elsewhere)
+{
+    struct test_server *server = start(TEST_UNIX, no_conf);
+    const int epoll_fd = test_must(epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
+    struct dial dial;
+    int copy;
+
+    dial_init(&dial, test_server_url(server));
+    dial_works(&dial);
+    assert_true(rlock__conn_register(dial.conn, epoll_fd, POLLOUT, &dial));
+    copy = test_must(dup(rlock__conn_fd(dial.conn)), "dup");
+    rlock__conn_close(dial.conn);
+    assert_int_equal(events_of(epoll_fd, &dial), 0);
+    dial_works(&dial);
+    assert_true(rlock__conn_register(dial.conn, epoll_fd, POLLOUT, &dial));
+    assert_int_equal(events_of(epoll_fd, &dial), 1);
+    close(copy);
+    dial_fini(&dial);
+    close(epoll_fd);
     test_server_stop(server);
 }
 
