@@ -33,6 +33,7 @@ set(RLOCK_SOURCES
     src/drive/cancel.c
     src/drive/dispatch.c
     src/drive/drive.c
+    src/drive/due.c
     src/drive/groups.c
     src/drive/loop.c
     src/drive/node.c

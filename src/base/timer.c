@@ -132,11 +132,6 @@ void rlock__timer_set(struct rlock__timers *timers, struct rlock__timer *timer, 
     timers->root->parent = NULL;
 }
 
-int64_t rlock__timers_next(const struct rlock__timers *timers)
-{
-    return timers->root != NULL ? timers->root->at : RLOCK__NEVER;
-}
-
 size_t rlock__timers_fire(struct rlock__timers *timers, int64_t now, size_t most)
 {
     uint64_t before = timers->order;

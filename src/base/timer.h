@@ -47,8 +47,16 @@ struct rlock__timers {
 void rlock__timer_set(struct rlock__timers *timers, struct rlock__timer *timer, int64_t at);
 /* Unsets a timer; harmless if it is not set. */
 void rlock__timer_unset(struct rlock__timers *timers, struct rlock__timer *timer);
+/* When it fires; RLOCK__NEVER if it is not set. */
+static inline int64_t rlock__timer_at(const struct rlock__timer *timer)
+{
+    return timer->set ? timer->at : RLOCK__NEVER;
+}
 /* When the earliest fires; RLOCK__NEVER if none is set. */
-int64_t rlock__timers_next(const struct rlock__timers *timers);
+static inline int64_t rlock__timers_next(const struct rlock__timers *timers)
+{
+    return timers->root != NULL ? timers->root->at : RLOCK__NEVER;
+}
 /*
  * Fires those that are due at now, the earliest first, each once, and no more than so many; what
  * they set for now or earlier waits for the next call. Returns how many fired.

@@ -27,7 +27,6 @@ RLOCK__ALONE static void unref(struct rlock__core *core)
         after = atomic_load(&node->next);
         (void)rlock__node_free(node);
     }
-    free(client->threads.polled);
     client->router = rlock__router_free(client->router);
     client->loop = rlock__loop_free(client->loop);
     client->tls = rlock__tls_free(client->tls);
@@ -36,6 +35,7 @@ RLOCK__ALONE static void unref(struct rlock__core *core)
     (void)rlock__sock_close(client->threads.leader_fd);
     (void)rlock__sock_close(client->links_fd);
     (void)rlock__sock_close(client->threads.cancel_fd);
+    (void)rlock__sock_close(client->threads.nodes_fd);
     rlock__wakeup_fds_close(&client->wakeup_fds);
     (void)pthread_cond_destroy(&client->news);
     (void)pthread_mutex_destroy(&client->mutex);
@@ -148,7 +148,7 @@ static int init_router(struct rlock_client *client)
         (client->router != NULL && opts->acks != RLOCK_ACKS_OFF)) {
         client->n_links = RLOCK__NODE_LINKS;
     }
-    if (client->router != NULL || client->n_links > 1) {
+    if (client->router != NULL || client->n_links > 1 || opts->loop == RLOCK_LOOP_USER) {
         client->links_fd = epoll_create1(EPOLL_CLOEXEC);
         return client->links_fd >= 0 ? 0 : rlock__fail(RLOCK_ERESOURCE, "no file descriptor");
     }
@@ -160,8 +160,9 @@ static int init_fds(struct rlock_client *client)
     client->threads.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     client->threads.leader_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     client->threads.cancel_fd = epoll_create1(EPOLL_CLOEXEC);
+    client->threads.nodes_fd = epoll_create1(EPOLL_CLOEXEC);
     if (client->threads.wake_fd < 0 || client->threads.leader_fd < 0 ||
-        client->threads.cancel_fd < 0) {
+        client->threads.cancel_fd < 0 || client->threads.nodes_fd < 0) {
         return rlock__fail(RLOCK_ERESOURCE, "no file descriptors: %s", strerror(errno));
     }
     return 0;
@@ -186,7 +187,7 @@ static int start(struct rlock_client *client)
     int code;
 
     if (client->opts.loop == RLOCK_LOOP_USER) {
-        code = rlock__loop_new(&client->loop);
+        code = rlock__loop_new(client);
         if (code == 0) {
             rlock__loop_begin(client);
         }
@@ -256,7 +257,7 @@ RLOCK__ALONE static struct rlock_client *alloc(void)
         return NULL;
     }
     client->threads.wake_fd = client->threads.leader_fd = client->links_fd =
-        client->threads.cancel_fd = -1;
+        client->threads.cancel_fd = client->threads.nodes_fd = -1;
     rlock__wakeup_fds_init(&client->wakeup_fds);
     rlock__watch_init(&client->watch);
     client->n_links = 1;

@@ -55,6 +55,7 @@ RLOCK__ALONE RLOCK__UNLOCKS(registry) RLOCK__UNLOCKS(sock) static void after_for
         (void)close(client->threads.leader_fd);
         (void)rlock__sock_close(client->links_fd);
         (void)close(client->threads.cancel_fd);
+        (void)close(client->threads.nodes_fd);
         rlock__wakeup_fds_close(&client->wakeup_fds);
         if (client->loop != NULL) {
             rlock__loop_close_fds(client->loop);

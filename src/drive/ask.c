@@ -42,8 +42,10 @@ static int run(struct rlock__asker *asker, struct rlock__bytes commands,
     code = rlock__question_begin(question, commands, 1, now);
     while (code == 0 && (code = rlock__question_go_on(question, ret_reply, now)) == 0 &&
            (commands.len != 0 || !rlock__conn_is_up(question->conn))) {
-        int64_t until = rlock__question_plan(question, &fd);
+        int64_t until = rlock__question_plan(question);
 
+        fd = (struct pollfd){.fd = rlock__conn_fd(question->conn),
+                             .events = rlock__conn_events(question->conn)};
         (void)poll(&fd, 1, rlock__timeout_ms(until, now));
         now = rlock__now_us();
     }

@@ -43,6 +43,10 @@ RLOCK__MUTEX(core);
 RLOCK__MUTEX(groups);
 RLOCK__MUTEX(registry);
 
+/* What the service thread polls: its wake-ups, cancel signals, nodes_fd, and the links while it
+ * reads them. */
+enum { RLOCK__POLL_WAKE, RLOCK__POLL_CANCEL, RLOCK__POLL_NODES, RLOCK__POLL_LINKS, RLOCK__POLLED };
+
 struct rlock__background;
 struct rlock__loop;
 struct rlock__op;
@@ -56,6 +60,11 @@ struct rlock_client {
     RLOCK__GUARDED_BY(core) struct rlock__watch watch; /* which thread keeps watch */
     RLOCK__GUARDED_BY(core) struct {
         struct rlock__io *awaited; /* the links that wait for a reply */
+        struct {
+            struct rlock__timers due;    /* when the service thread serves each node next */
+            struct rlock__node *held_up; /* and those that may want a connection, and have to wait
+                                          * until others are made */
+        } to_serve;
         bool stop_service, stop_dispatcher;
         struct rlock__op *finished; /* operations that the dispatcher has to complete */
     };
@@ -92,19 +101,22 @@ struct rlock_client {
     struct rlock__router
         *router;              /* of a deployment with several servers; NULL: there is one node */
     struct rlock__loop *loop; /* of a client that the program's event loop runs; or NULL */
-    struct rlock__send_lock send_lock;  /* for the links of all nodes */
-    int64_t read_at;                    /* under it: when a reply was last read */
-    struct rlock__io *stuck;            /* under it: the links with full sockets */
+    struct rlock__send_lock send_lock; /* for the links of all nodes */
+    int64_t read_at;         /* when a reply was last read. Written under it and the core's mutex */
+    struct rlock__io *stuck; /* under it: the links with full sockets */
     _Atomic(struct rlock__io *) wanted; /* the links to serve: wanted.h */
     atomic_bool wake_wanted; /* wake-ups are due: the holder of the send lock delivers them */
     int links_fd; /* epoll of the links that are up; -1: there is one link, which is polled */
     struct {
         pthread_t service, dispatcher;
         bool has_service, has_dispatcher;
-        struct pollfd *polled; /* the descriptors that the service thread polls */
-        int wake_fd;           /* wakes the service thread */
-        int leader_fd;         /* wakes the leader */
-        int cancel_fd;         /* epoll of the cancel signals in use */
+        struct pollfd polled[RLOCK__POLLED]; /* by the service thread */
+        int wake_fd;                         /* wakes the service thread */
+        int leader_fd;                       /* wakes the leader */
+        int cancel_fd;                       /* epoll of the cancel signals in use */
+        /* epoll of the links that are being made, of the ends of others, and of the connections for
+         * messages. An event's data is the address of a pointer to the node; NULL: the router's */
+        int nodes_fd;
     } threads;
     struct rlock_client *registered_prev, *registered_next;
 };
@@ -163,6 +175,8 @@ int64_t rlock__lead_plan(struct rlock_client *client, struct pollfd fds[static 2
 void rlock__lead_react(struct rlock_client *client, const struct pollfd fds[static 2],
                        int64_t until, struct rlock__waiter *leader) RLOCK__NO_MUTEX;
 int rlock__timeout_ms(int64_t until, int64_t now);
+/* What to poll for replies on any link. */
+struct pollfd rlock__links_polled(const struct rlock_client *client);
 /* Begins a call. waiter: zero, of the calling thread, which has to wait then. NULL: call->finish
  * runs at its completion, unless this function returns RLOCK_ECLOSED. */
 int rlock__begin(struct rlock_client *client, struct rlock__call *call,
@@ -176,12 +190,14 @@ int rlock__run(struct rlock_client *client, struct rlock__call *call) RLOCK__NO_
 /* True if no thread awaits a reply on the link, so that the service thread's next tick is early
  * enough to read it. */
 bool rlock__io_is_unawaited(const struct rlock__io *io) RLOCK__REQUIRES(core);
+/* Whether the service thread has to read a reply before its next tick, if no leader does. */
+bool rlock__service_must_read(const struct rlock_client *client) RLOCK__REQUIRES(core);
 
 void *rlock__service_main(void *arg); /* the client */
-/* What the thread does in each round, with client.threads.polled polled in between. The plan fills
- * client.threads.polled, and returns the number of entries; 0: the thread has to end. */
-nfds_t rlock__service_plan(struct rlock_client *client, int64_t now,
-                           int64_t *ret_until) RLOCK__NO_MUTEX;
+/* What the thread does in each round, with client.threads.polled polled in between, until the time
+ * that the plan sets. False: the thread has to end. */
+bool rlock__service_plan(struct rlock_client *client, int64_t now,
+                         int64_t *ret_until) RLOCK__NO_MUTEX;
 /* Reacts to what poll() reported, and does what is due by now. Plan again after that. */
 void rlock__service_react(struct rlock_client *client, int64_t now) RLOCK__NO_MUTEX;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A client that the program's event loop runs: what its service thread and its dispatcher would do,
- * the loop's thread does in each dispatch. What the service thread would poll is in an epoll, and
- * until when it would sleep is a timer there: the loop polls that alone.
+ * the loop's thread does in each dispatch. An epoll has the descriptors that the service thread
+ * would poll, and a timer that fires when that thread would wake up. The loop polls this epoll
+ * alone.
  */
 #ifndef RLOCK_DRIVE_LOOP_H
 #define RLOCK_DRIVE_LOOP_H
@@ -10,20 +11,15 @@
 #include "drive/client.h"
 
 struct rlock__loop {
-    int fd;       /* an epoll of the other two */
-    int inner_fd; /* an epoll of what is polled; -1 none yet */
+    int fd; /* the epoll */
     int timer_fd;
     int64_t armed_at; /* when the timer fires; RLOCK__NEVER it does not */
-    nfds_t planned;   /* how many of client.threads.polled are */
-    /* the descriptors in the inner epoll: a copy of client.threads.polled at the last plan */
-    struct pollfd *registered;
-    size_t n, room;
-    unsigned closings; /* rlock__sock_closings() then */
-    atomic_bool busy;  /* a thread dispatches */
+    atomic_bool busy; /* a thread dispatches */
 };
 
-/* Returns 0, RLOCK_ENOMEM or RLOCK_ERESOURCE. */
-int rlock__loop_new(struct rlock__loop **ret_loop);
+/* Sets client.loop; it is to be freed even after a failure. Returns 0, RLOCK_ENOMEM or
+ * RLOCK_ERESOURCE. */
+int rlock__loop_new(struct rlock_client *client);
 struct rlock__loop *rlock__loop_free(struct rlock__loop *loop);
 /* In a child of fork. */
 void rlock__loop_close_fds(const struct rlock__loop *loop);
@@ -32,7 +28,7 @@ static inline int64_t rlock__loop_armed_at(const struct rlock__loop *loop)
 {
     return loop != NULL ? loop->armed_at : RLOCK__NEVER;
 }
-/* Plans what is polled first. */
+/* Plans the first round. */
 void rlock__loop_begin(struct rlock_client *client) RLOCK__NO_MUTEX;
 /* Does what is due, and runs the callbacks. */
 int rlock__loop_dispatch(struct rlock_client *client) RLOCK__NO_MUTEX;

@@ -63,6 +63,7 @@ RLOCK__ALONE struct rlock__node *rlock__node_new(struct rlock_client *client,
         rlock__uri_address(&node->uri, node->address, sizeof(node->address));
     }
     node->server.address = node->address;
+    node->sub.node = node;
     node->sub.conn = rlock__conn_new(&node->conn_opts);
     good = node->sub.conn != NULL;
     node->n_ios = client->n_links;
@@ -88,30 +89,14 @@ RLOCK__ALONE struct rlock__node *rlock__node_free(struct rlock__node *node)
     return NULL;
 }
 
-/* Makes room to poll so many nodes. */
-static bool make_room(struct rlock_client *client, size_t n)
-{
-    size_t all = RLOCK__POLLED + rlock__router_polled(client->router) + n * RLOCK__POLLED_EACH;
-    struct pollfd *polled = realloc(client->threads.polled, all * sizeof(*polled));
-
-    client->threads.polled = polled != NULL ? polled : client->threads.polled;
-    return polled != NULL;
-}
-
-bool rlock__node_add(struct rlock__node *node)
+void rlock__node_add(struct rlock__node *node)
 {
     struct rlock_client *client = node->client;
     struct rlock__node *last = client->nodes, *it;
-    size_t n = 0;
 
     RLOCK__EACH_NODE(client, it) {
         last = it;
-        n++;
     }
-    if (!make_room(client, n + 1)) {
-        return false;
-    }
-
     rlock__enter(client);
     rlock__core_add_server(&client->core, &node->server, 1, (unsigned)node->n_ios - 1);
     if (last == NULL) {
@@ -120,7 +105,6 @@ bool rlock__node_add(struct rlock__node *node)
         atomic_store(&last->next, node);
     }
     rlock__leave(client);
-    return true;
 }
 
 bool rlock__node_at(struct rlock_client *client, const struct rlock__uri *place,
@@ -132,10 +116,12 @@ bool rlock__node_at(struct rlock_client *client, const struct rlock__uri *place,
     if (rlock__uri_place(place, &uri)) {
         node = rlock__node_new(client, &uri, address);
     }
-    if (node == NULL || !rlock__node_add(node)) {
-        (void)rlock__node_free(node);
+    if (node == NULL) {
         return false;
     }
-    atomic_store(&node->is_used, client->router == NULL);
+    rlock__node_add(node);
+    rlock__enter(client);
+    rlock__node_use(node, client->router == NULL);
+    rlock__leave(client);
     return true;
 }

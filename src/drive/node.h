@@ -9,15 +9,12 @@
 #include <stdatomic.h>
 
 #include "base/guarded.h"
+#include "base/timer.h"
 #include "lock/core.h"
 #include "lock/server/route.h"
 #include "net/conn.h"
 
 #define RLOCK__NODE_LINKS 3 /* connections for commands, at most: for locks, and for acks */
-
-/* How many descriptors the service thread polls besides the router's, without and for each node. */
-#define RLOCK__POLLED 2
-#define RLOCK__POLLED_EACH (RLOCK__NODE_LINKS + 1)
 
 /* What there is to do with a link. */
 enum rlock__taken {
@@ -29,7 +26,7 @@ enum rlock__taken {
 
 /* A connection for commands. */
 struct rlock__io {
-    struct rlock__node *node;
+    struct rlock__node *node; /* first: an event in client.nodes_fd names it */
     struct rlock__link *link; /* the core's */
     RLOCK__GUARDED_BY(send) struct {
         struct rlock__conn *conn;
@@ -49,10 +46,9 @@ struct rlock__io {
     struct rlock__io *wanted_next;
     struct rlock__io *awaited_prev, *awaited_next; /* in client.awaited */
     bool is_awaited;                               /* it is there */
-    bool service_reads; /* the service thread sleeps with an eye on replies, not on the link's end
-                           alone */
     /* The link that is being made: when it was greeted, 0 it is not; whether it may be used; when
-     * the server certainly lived. Written with the send lock, or by the service thread alone. */
+     * the server certainly lived. The first two are written under the core's mutex, and all of them
+     * with the send lock, or by the service thread alone. */
     int64_t greeted_at;
     bool is_confirmed;
     int64_t alive_at;
@@ -60,7 +56,9 @@ struct rlock__io {
 
 /* The connection for messages. The service thread's own. */
 struct rlock__sub {
+    struct rlock__node *node; /* first: an event in client.nodes_fd names it */
     struct rlock__conn *conn;
+    bool is_ready; /* there may be something to read */
     struct rlock__buf out;
     size_t sent;
     bool up;
@@ -73,7 +71,12 @@ struct rlock__node {
     struct rlock__io ios[RLOCK__NODE_LINKS];
     size_t n_ios;
     struct rlock__sub sub;
-    atomic_bool is_used; /* links to it are made */
+    /* When the service thread serves it next: in client.to_serve.due. Under the core's mutex. */
+    struct rlock__timer due;
+    struct rlock__node *due_next; /* the service thread's: the next one of those that are due */
+    struct rlock__node *held_up_prev, *held_up_next; /* in client.to_serve.held_up */
+    bool is_held_up;                                 /* it is there */
+    atomic_bool is_used;                             /* links to it are made */
     /* Of a cluster, as the latest map says. Under the core's mutex. */
     bool is_primary, is_replaced;
     bool is_gone;       /* it has had no link for as long as a failover takes */
@@ -122,12 +125,20 @@ struct rlock__node *rlock__node_new(struct rlock_client *client, struct rlock__u
 bool rlock__node_map(struct rlock_client *client, struct rlock__uri *inout_place) RLOCK__NO_MUTEX;
 /* Closes its connections; NULL is ok. Returns NULL. The core's server has ended before. */
 struct rlock__node *rlock__node_free(struct rlock__node *node);
-/* The client has it from now on, and the core its server. Before the service thread runs, or by
- * that where it goes through no nodes. Returns false without memory. */
-bool rlock__node_add(struct rlock__node *node) RLOCK__NO_MUTEX;
-/* Both, of a node at the place that a URL names. */
+/* The client has it from now on, and the core its server. For the service thread, or before that
+ * runs. */
+void rlock__node_add(struct rlock__node *node) RLOCK__NO_MUTEX;
+/* Both, of a node at the place that a URL names. Returns false without memory. */
 bool rlock__node_at(struct rlock_client *client, const struct rlock__uri *place,
                     const char *address) RLOCK__NO_MUTEX;
+
+/* The service thread serves the node at this time, or earlier. While the core makes no more
+ * connections at the same time, it also serves the node as soon as the core makes more. */
+void rlock__node_due(struct rlock__node *node, int64_t at) RLOCK__REQUIRES(core);
+/* The same, at the time when the core next wants something of the service thread for the node. */
+void rlock__node_changed(struct rlock__node *node) RLOCK__REQUIRES(core);
+/* Whether links to it are made from now on. */
+void rlock__node_use(struct rlock__node *node, bool is_used) RLOCK__REQUIRES(core);
 
 /* Whether a link is wanted: one for acknowledgements where there are replicas. For the service
  * thread. */
@@ -141,6 +152,6 @@ static inline bool rlock__node_uses(const struct rlock__io *io)
  * messages ---- */
 
 void rlock__serve_link(struct rlock__io *io, int64_t now) RLOCK__NO_MUTEX;
-void rlock__serve_sub(struct rlock__node *node, short revents, int64_t now) RLOCK__NO_MUTEX;
+void rlock__serve_sub(struct rlock__node *node, int64_t now) RLOCK__NO_MUTEX;
 
 #endif

@@ -13,9 +13,9 @@ void rlock__router_close(struct rlock__router *router)
     }
 }
 
-int64_t rlock__router_plan(struct rlock__router *router, struct pollfd *ret_fds)
+int64_t rlock__router_plan(struct rlock__router *router)
 {
-    return router != NULL ? router->ops->plan(router, ret_fds) : RLOCK__NEVER;
+    return router != NULL ? router->ops->plan(router) : RLOCK__NEVER;
 }
 
 void rlock__router_serve(struct rlock__router *router, int64_t now)
@@ -33,8 +33,15 @@ bool rlock__router_leads(struct rlock__router *router, const struct rlock__node 
 void rlock__router_want(struct rlock__router *router)
 {
     if (router != NULL) {
-        router->is_wanted = true;
+        router->is_wanted = router->replans = true;
         router->client->watch.service_replans = true;
+    }
+}
+
+void rlock__router_replan(struct rlock__router *router)
+{
+    if (router != NULL) {
+        router->replans = true;
     }
 }
 
@@ -43,7 +50,7 @@ RLOCK__ALONE void rlock__router_demoted(struct rlock__core *core)
     rlock__router_want(rlock__client_of(core)->router);
 }
 
-bool rlock__router_confirms(const struct rlock__router *router, struct rlock__io *io, int64_t now)
+bool rlock__router_confirms(struct rlock__router *router, struct rlock__io *io, int64_t now)
 {
     if (router == NULL) {
         return true;
@@ -52,6 +59,7 @@ bool rlock__router_confirms(const struct rlock__router *router, struct rlock__io
         io->greeted_at = now;
         io->alive_at = rlock__conn_spoke_at(io->conn);
         io->is_confirmed = false;
+        rlock__router_replan(router);
     }
     return io->is_confirmed;
 }

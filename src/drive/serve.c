@@ -38,6 +38,7 @@ RLOCK__REQUIRES(send) static void link_up(struct rlock__io *io)
     io->greeted_at = 0;
     rlock__core_found(server, got->run_id, got->uptime_s, now);
     io->gen = rlock__core_link_up(io->link, got->client_id, got->fenced, now);
+    rlock__router_replan(node->client->router);
     rlock__leave_with_link(node->client);
     rlock__link_is_up(io);
 }
@@ -54,8 +55,23 @@ RLOCK__REQUIRES(send) static int make_link(struct rlock__io *io, int64_t now)
     rlock__enter(client);
     due = now >= rlock__link_due(io->link);
     n = due ? rlock__link_begin(io->link, unfenced) : 0;
+    if (due) {
+        rlock__router_replan(client->router);
+    }
     rlock__core_mutex_unlock(&client->mutex);
     return due ? rlock__conn_start(io->conn, unfenced, n, now) : rlock__conn_step(io->conn, now);
+}
+
+/* Whether the link, which is greeted, may be used. */
+RLOCK__REQUIRES(send) static bool is_confirmed(struct rlock__io *io, int64_t now)
+{
+    struct rlock_client *client = io->node->client;
+    bool confirmed;
+
+    rlock__enter(client);
+    confirmed = rlock__router_confirms(client->router, io, now);
+    rlock__core_mutex_unlock(&client->mutex);
+    return confirmed;
 }
 
 void rlock__serve_link(struct rlock__io *io, int64_t now)
@@ -69,8 +85,7 @@ void rlock__serve_link(struct rlock__io *io, int64_t now)
 
         if (code != 0) {
             rlock__link_broke(io, code, rlock__conn_error(io->conn));
-        } else if (rlock__conn_is_up(io->conn) &&
-                   rlock__router_confirms(node->client->router, io, now)) {
+        } else if (rlock__conn_is_up(io->conn) && is_confirmed(io, now)) {
             link_up(io);
         }
     } else if (io->gen == 0 && rlock__conn_fd(io->conn) >= 0) {
@@ -165,12 +180,13 @@ static bool sub_is_elsewhere(struct rlock__node *node)
     return elsewhere;
 }
 
-void rlock__serve_sub(struct rlock__node *node, short revents, int64_t now)
+void rlock__serve_sub(struct rlock__node *node, int64_t now)
 {
     struct rlock__sub *sub = &node->sub;
-    bool due, begins;
+    bool due, begins, is_ready = sub->is_ready;
     int code;
 
+    sub->is_ready = false;
     rlock__enter(node->client);
     due = now >= rlock__subscriber_due(&node->server); /* to be made, or to be checked */
     begins = rlock__subscriber_begin(&node->server, now);
@@ -184,7 +200,7 @@ void rlock__serve_sub(struct rlock__node *node, short revents, int64_t now)
         rlock__leave(node->client);
     }
     if (code == 0 && sub->up) {
-        code = (revents & ~POLLOUT) != 0 || due ? sub_read(node) : 0;
+        code = is_ready || due ? sub_read(node) : 0;
         code = code == 0 ? sub_flush(node) : code;
         code = code == 0 && sub_is_elsewhere(node) ? RLOCK_ECONN : code;
     }

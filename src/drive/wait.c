@@ -35,16 +35,22 @@ RLOCK__REQUIRES(core) static int64_t plan(struct rlock_client *client)
     return until;
 }
 
-static void watched_fds(const struct rlock_client *client, struct pollfd fds[static 2])
+struct pollfd rlock__links_polled(const struct rlock_client *client)
 {
     const struct rlock__io *io = client->nodes->ios;
+    struct pollfd fd = {.fd = client->links_fd, .events = POLLIN};
 
-    fds[0] = (struct pollfd){.fd = client->threads.leader_fd, .events = POLLIN};
-    fds[1] = (struct pollfd){.fd = client->links_fd, .events = POLLIN};
     if (client->links_fd < 0) {
-        fds[1].fd = atomic_load(&io->fd);
-        fds[1].events = atomic_load(&io->stuck) ? POLLIN | POLLOUT : POLLIN;
+        fd.fd = atomic_load(&io->fd);
+        fd.events = atomic_load(&io->stuck) ? POLLIN | POLLOUT : POLLIN;
     }
+    return fd;
+}
+
+static void watched_fds(const struct rlock_client *client, struct pollfd fds[static 2])
+{
+    fds[0] = (struct pollfd){.fd = client->threads.leader_fd, .events = POLLIN};
+    fds[1] = rlock__links_polled(client);
 }
 
 int64_t rlock__lead_plan(struct rlock_client *client, struct pollfd fds[static 2])

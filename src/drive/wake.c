@@ -75,19 +75,6 @@ RLOCK__REQUIRES(core) static bool leader_oversleeps(const struct rlock_client *c
     return watch->until != 0 && rlock__watch_oversleeps(watch, rlock__core_next(&client->core));
 }
 
-/* Whether a link awaits a reply that the service thread does not poll for. */
-RLOCK__REQUIRES(core) static bool replies_are_unread(const struct rlock_client *client)
-{
-    const struct rlock__io *io;
-    bool are = false;
-
-    DL_FOREACH2(client->awaited, io, awaited_next)
-    {
-        are = are || (!io->service_reads && !rlock__io_is_unawaited(io));
-    }
-    return are;
-}
-
 /* True if callbacks are pending, or close() waits for the client to become idle. */
 RLOCK__REQUIRES(core) static bool concerns_dispatcher(const struct rlock_client *client)
 {
@@ -105,9 +92,11 @@ RLOCK__REQUIRES(core) static bool service_oversleeps(const struct rlock_client *
         return false;
     }
     return watch->service_replans || never_ticks ||
+           rlock__timers_next(&client->to_serve.due) < watch->service_until ||
            (client->loop != NULL && concerns_dispatcher(client)) ||
            (rlock__watch_is_left(watch) &&
-            (replies_are_unread(client) || rlock__core_next(&client->core) < watch->service_until));
+            ((!watch->service_reads && rlock__service_must_read(client)) ||
+             rlock__core_next(&client->core) < watch->service_until));
 }
 
 /* ---- After an event: the servers that it changed ---- */
@@ -126,22 +115,6 @@ RLOCK__REQUIRES(core) static void visit_link(struct rlock_client *client, struct
         DL_DELETE2(client->awaited, io, awaited_prev, awaited_next);
     }
     io->is_awaited = is_awaited;
-}
-
-/* Whether the node has work for the service thread before that thread wakes up by itself. */
-RLOCK__REQUIRES(core)
-static bool node_wants_service(const struct rlock__node *node, const struct rlock_client *client)
-{
-    const struct rlock__server *server = &node->server;
-    int64_t until = client->watch.service_until; /* 0: it is awake, and plans before it sleeps */
-    bool wants = until != 0 && (server->sub.out.len != 0 || rlock__subscriber_due(server) < until);
-
-    for (size_t i = 0; i < node->n_ios; i++) {
-        const struct rlock__io *io = &node->ios[i];
-
-        wants = wants || (rlock__link_due(io->link) < until && rlock__node_uses(io));
-    }
-    return wants;
 }
 
 void rlock__replan(struct rlock_client *client)
@@ -199,7 +172,7 @@ void rlock__distribute(struct rlock_client *client)
         for (size_t i = 0; i < node->n_ios; i++) {
             visit_link(client, &node->ios[i]);
         }
-        client->watch.service_replans |= node_wants_service(node, client);
+        rlock__node_changed(node);
     }
 }
 

@@ -58,6 +58,7 @@ struct rlock__watch {
      * looks at the leader, RLOCK__NEVER: there is no leader to look at. */
     int64_t service_until, tick_at;
     bool service_replans;
+    bool service_reads; /* it polls the links for replies */
 };
 
 void rlock__watch_init(struct rlock__watch *watch);

@@ -93,13 +93,19 @@ void rlock__question_failed(struct rlock__question *question)
     }
 }
 
-int64_t rlock__question_plan(const struct rlock__question *question, struct pollfd *ret_fd)
+int64_t rlock__question_plan(const struct rlock__question *question)
 {
-    *ret_fd = (struct pollfd){.fd = -1};
-    if (!rlock__question_is_open(question)) {
-        return RLOCK__NEVER;
+    return rlock__question_is_open(question)
+               ? rlock__min(rlock__conn_deadline(question->conn), give_up_at(question))
+               : RLOCK__NEVER;
+}
+
+void rlock__question_register(const struct rlock__question *question, int epoll_fd)
+{
+    if (question->conn != NULL) {
+        short events =
+            rlock__question_is_open(question) ? rlock__conn_events(question->conn) : (short)0;
+
+        (void)rlock__conn_register(question->conn, epoll_fd, events, NULL);
     }
-    ret_fd->fd = rlock__conn_fd(question->conn);
-    ret_fd->events = rlock__conn_events(question->conn);
-    return rlock__min(rlock__conn_deadline(question->conn), give_up_at(question));
 }

@@ -6,8 +6,6 @@
 #ifndef RLOCK_NET_QUESTION_H
 #define RLOCK_NET_QUESTION_H
 
-#include <poll.h>
-
 #include "net/conn.h"
 
 /* Zero is one that was never asked. */
@@ -43,7 +41,10 @@ int rlock__question_go_on(struct rlock__question *question, struct rlock__reply 
 const char *rlock__question_error(const struct rlock__question *question);
 /* What was asked has no answer: closes, and counts it. */
 void rlock__question_failed(struct rlock__question *question);
-/* What to poll; until when to wait. */
-int64_t rlock__question_plan(const struct rlock__question *question, struct pollfd *ret_fd);
+/* Until when to wait. */
+int64_t rlock__question_plan(const struct rlock__question *question);
+/* Has an epoll report what comes, without data, while the question is open. Where the system has no
+ * room for that, what has come is read when the question is overdue. */
+void rlock__question_register(const struct rlock__question *question, int epoll_fd);
 
 #endif

@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rlock/rlock.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
@@ -116,19 +115,11 @@ int rlock__sock_connected(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 ? error : errno;
 }
 
-static atomic_uint closings;
-
-unsigned rlock__sock_closings(void)
-{
-    return atomic_load(&closings);
-}
-
 int rlock__sock_close(int fd)
 {
     int saved = errno;
 
     if (fd >= 0) {
-        (void)atomic_fetch_add(&closings, 1); /* before another one may have the number */
         (void)close(fd); /* not repeated after EINTR: Linux has released the descriptor by then */
     }
     errno = saved;

@@ -32,8 +32,6 @@ int rlock__sock_connect(const struct sockaddr *addr, socklen_t len, bool *ret_un
 int rlock__sock_connect_unix(const char *path, bool *ret_under_way);
 /* Returns 0 when it is connected, EINPROGRESS, or the errno with which connecting failed. */
 int rlock__sock_connected(int fd);
-/* How many descriptors were closed by rlock__sock_close() in this process so far. */
-unsigned rlock__sock_closings(void);
 /* Closes it; -1 is ok. Returns -1. */
 int rlock__sock_close(int fd);
 

@@ -69,8 +69,7 @@ RLOCK__ALONE static enum rlock__redirect redirect(struct rlock__core *core,
     }
     node = find(rlock__node_of(link->server), to.host, to.port);
     if (node != NULL) {
-        client->watch.service_replans |=
-            !atomic_exchange(&node->is_used, true); /* it makes the link */
+        rlock__node_use(node, true);
         *ret_server = &node->server;
     }
     if (to.ask) {
@@ -285,9 +284,10 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
         cluster->itself = line.is_asked ? node : cluster->itself;
         cluster->is_nameless = cluster->is_nameless && node != cluster->asked;
         while (line.is_primary && rlock__nodes_range(&line.slots, &from, &to)) {
-            if (!atomic_exchange(&node->is_used, true)) {
+            if (!atomic_load(&node->is_used)) {
                 /* until a key needs it; before the map was known all needed the first one */
                 node->server.is_let_go = cluster->is_large && node->server.used_at == 0;
+                rlock__node_use(node, true);
             }
             learn_range(cluster, node, &line, from, to);
         }
@@ -314,7 +314,7 @@ RLOCK__REQUIRES(core) static void tell(struct rlock__cluster *cluster, int64_t n
             rlock__core_replaced(&node->server, now);
             rlock__replicas_reset(&node->server.replicas);
         }
-        atomic_store(&node->is_used, !replaced && !gone);
+        rlock__node_use(node, !replaced && !gone);
         any = any || replaced || gone;
     }
     if (any || cluster->is_recounted || cluster->told != cluster->map.changes) {
@@ -377,7 +377,7 @@ RLOCK__ALONE struct rlock__router *rlock__cluster_new(struct rlock_client *clien
     if (cluster == NULL) {
         return NULL;
     }
-    cluster->router = (struct rlock__router){.ops = &ops, .client = client, .n_polled = 1};
+    cluster->router = (struct rlock__router){.ops = &ops, .client = client, .replans = true};
     client->core.driver.slot = rlock__slot;
     client->core.driver.route = route;
     client->core.driver.redirect = redirect;

@@ -43,14 +43,14 @@ struct rlock__cluster {
     bool was_wanted;               /* somebody had said that the map is old */
     int64_t down_since;            /* a server of slots is out of reach; 0: none is */
     int64_t jitter_us;             /* so much earlier than it had to be the next question is */
+    int64_t next_at;               /* when the next question is due, unless router.replans */
     unsigned long told;            /* changes of the map that the core knows */
     bool is_recounted; /* the latest answer names other numbers of replicas than before */
 };
 
 /* The answer to the latest question came, and tells of slots. It adds nodes. */
 void rlock__cluster_learn(struct rlock__cluster *cluster, struct rlock__bytes text) RLOCK__NO_MUTEX;
-int64_t rlock__cluster_plan(struct rlock__router *router, struct pollfd *ret_fd)
-    RLOCK__REQUIRES(core);
+int64_t rlock__cluster_plan(struct rlock__router *router) RLOCK__REQUIRES(core);
 void rlock__cluster_serve(struct rlock__router *router, int64_t now) RLOCK__NO_MUTEX;
 
 #endif

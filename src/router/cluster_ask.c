@@ -285,8 +285,8 @@ static void begin(struct rlock__cluster *cluster, int64_t now)
     }
 }
 
-/* When the next question is due. */
-RLOCK__REQUIRES(core) static int64_t next_at(const struct rlock__cluster *cluster)
+/* When the next question is due. Visits all nodes. */
+RLOCK__REQUIRES(core) static int64_t find_next(const struct rlock__cluster *cluster)
 {
     int64_t quiet = quiet_us(cluster) - cluster->jitter_us;
     bool hurries =
@@ -312,32 +312,54 @@ RLOCK__REQUIRES(core) static int64_t next_at(const struct rlock__cluster *cluste
     return at;
 }
 
-int64_t rlock__cluster_plan(struct rlock__router *router, struct pollfd *ret_fd)
+/* The same. Visits the nodes only if something has changed: a message must cost the same in a large
+ * cluster. */
+RLOCK__REQUIRES(core) static int64_t next_at(struct rlock__cluster *cluster)
 {
-    const struct rlock__cluster *cluster = RLOCK__OF(struct rlock__cluster, router, router);
-    int64_t until = rlock__question_plan(&cluster->question, ret_fd);
-
-    return rlock__question_is_open(&cluster->question) ? until : next_at(cluster);
+    if (cluster->router.replans) {
+        cluster->router.replans = false;
+        cluster->next_at = find_next(cluster);
+    }
+    return cluster->next_at;
 }
 
-void rlock__cluster_serve(struct rlock__router *router, int64_t now)
+int64_t rlock__cluster_plan(struct rlock__router *router)
 {
     struct rlock__cluster *cluster = RLOCK__OF(struct rlock__cluster, router, router);
+
+    return rlock__question_is_open(&cluster->question) ? rlock__question_plan(&cluster->question)
+                                                       : next_at(cluster);
+}
+
+/* Takes what has come of the answer. */
+static void go_on(struct rlock__cluster *cluster, int64_t now)
+{
     struct rlock__reply reply;
-    int64_t at;
     int code = 0;
 
-    rlock__enter(router->client);
-    at = next_at(cluster);
-    rlock__core_mutex_unlock(&router->client->mutex);
-    if (!rlock__question_is_open(&cluster->question) && now >= at) {
-        begin(cluster, now);
-    }
     while (rlock__question_is_open(&cluster->question) &&
            (code = rlock__question_go_on(&cluster->question, &reply, now)) > 0) {
         (rlock__question_is_open(&cluster->question) ? on_first : on_map)(cluster, &reply);
     }
     if (code < 0) {
         fail_silent(cluster, code);
+    }
+}
+
+void rlock__cluster_serve(struct rlock__router *router, int64_t now)
+{
+    struct rlock__cluster *cluster = RLOCK__OF(struct rlock__cluster, router, router);
+    bool begins, is_open = rlock__question_is_open(&cluster->question);
+
+    rlock__enter(router->client);
+    begins = !is_open && now >= next_at(cluster);
+    router->replans = router->replans || begins || is_open; /* when it is not open any more */
+    rlock__core_mutex_unlock(&router->client->mutex);
+    if (begins) {
+        begin(cluster, now);
+    }
+    if (begins || is_open) {
+        go_on(cluster, now);
+        rlock__question_register(&cluster->question, router->client->threads.nodes_fd);
     }
 }

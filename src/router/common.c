@@ -34,6 +34,7 @@ void rlock__router_confirm(struct rlock__node *node, int64_t by, int64_t alive_a
         if (waits(io) && io->greeted_at <= by) {
             io->is_confirmed = true;
             io->alive_at = alive_at != 0 ? alive_at : io->alive_at;
+            rlock__node_due(node, 0);
         }
     }
 }
@@ -77,7 +78,10 @@ struct rlock__node *rlock__router_node(struct rlock_client *client, struct rlock
         return NULL;
     }
     node = rlock__node_new(client, &uri, NULL);
-    return node == NULL || rlock__node_add(node) ? node : rlock__node_free(node);
+    if (node != NULL) {
+        rlock__node_add(node);
+    }
+    return node;
 }
 
 void rlock__router_set_silence(struct rlock_client *client, int64_t ms)

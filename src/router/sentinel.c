@@ -191,15 +191,20 @@ bool rlock__sentinel_read_changes(struct rlock__sentinel *sentinel, int64_t now)
 
 /* ---- For the service thread ---- */
 
-int64_t rlock__sentinel_plan(const struct rlock__sentinel *sentinel, struct pollfd *ret_question,
-                             struct pollfd *ret_subscription)
+int64_t rlock__sentinel_plan(const struct rlock__sentinel *sentinel)
 {
-    int64_t until = rlock__question_plan(&sentinel->question, ret_question);
+    int64_t until = rlock__min(rlock__question_plan(&sentinel->question),
+                               rlock__conn_deadline(sentinel->subscription));
 
-    *ret_subscription = (struct pollfd){.fd = rlock__conn_fd(sentinel->subscription),
-                                        .events = rlock__conn_events(sentinel->subscription)};
-    until = rlock__min(until, rlock__conn_deadline(sentinel->subscription));
     return sentinel->is_silent ? until : rlock__min(until, sentinel->subscribe_at);
+}
+
+void rlock__sentinel_register(const struct rlock__sentinel *sentinel, int epoll_fd)
+{
+    struct rlock__conn *subscription = sentinel->subscription;
+
+    rlock__question_register(&sentinel->question, epoll_fd);
+    (void)rlock__conn_register(subscription, epoll_fd, rlock__conn_events(subscription), NULL);
 }
 
 /* ---- Beginning and end ---- */

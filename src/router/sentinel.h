@@ -49,8 +49,9 @@ void rlock__sentinel_go_on(struct rlock__sentinel *sentinel, int64_t now);
 /* Reads its messages, as long as it answers questions. Returns whether the primary may have
  * changed. A new subscription counts as a change, because earlier messages were missed. */
 bool rlock__sentinel_read_changes(struct rlock__sentinel *sentinel, int64_t now);
-/* What to poll, and until when. */
-int64_t rlock__sentinel_plan(const struct rlock__sentinel *sentinel, struct pollfd *ret_question,
-                             struct pollfd *ret_subscription);
+/* Until when to wait. */
+int64_t rlock__sentinel_plan(const struct rlock__sentinel *sentinel);
+/* Has an epoll report what comes, without data. */
+void rlock__sentinel_register(const struct rlock__sentinel *sentinel, int epoll_fd);
 
 #endif

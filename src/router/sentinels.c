@@ -28,14 +28,14 @@ static void use(struct rlock__sentinels *all, struct rlock__node *node, bool low
     struct rlock_client *client = all->router.client;
     struct rlock__node *before = all->primary;
 
-    client->watch.service_replans |= !atomic_exchange(&node->is_used, true);
+    rlock__node_use(node, true);
     if (node == before) {
         return;
     }
     all->primary = node;
     rlock__health_moves(&all->health, before, node, now);
     if (before != NULL) {
-        atomic_store(&before->is_used, false);
+        rlock__node_use(before, false);
         if (lower) {
             rlock__router_withhold(before, now);
         } else {
@@ -79,7 +79,7 @@ static void withhold(struct rlock__sentinels *all)
     rlock__enter(client);
     primary = all->primary;
     if (primary != NULL) { /* else there was no memory for its node */
-        client->watch.service_replans |= atomic_exchange(&primary->is_used, !suspends) == suspends;
+        rlock__node_use(primary, !suspends);
     }
     if (primary != NULL && suspends) {
         rlock__router_withhold(primary, rlock__now_us());
@@ -192,8 +192,7 @@ RLOCK__ALONE struct rlock__router *rlock__sentinels_new(struct rlock_client *cli
         return NULL;
     }
     all->choice.n_sentinels = uri->n_places;
-    all->router =
-        (struct rlock__router){.ops = &ops, .client = client, .n_polled = 2 * uri->n_places + 1};
+    all->router = (struct rlock__router){.ops = &ops, .client = client};
     for (size_t i = 0; i < uri->n_places; i++) {
         struct rlock__conn_opts opts = rlock__sentinel_opts(client, i);
 

@@ -46,8 +46,7 @@ void rlock__sentinels_wait(struct rlock__sentinels *all) RLOCK__NO_MUTEX;
 void rlock__sentinels_report(struct rlock__sentinels *all) RLOCK__NO_MUTEX;
 void rlock__sentinels_log(struct rlock__sentinels *all) RLOCK__NO_MUTEX;
 
-int64_t rlock__sentinels_plan(struct rlock__router *router, struct pollfd *ret_fds)
-    RLOCK__REQUIRES(core);
+int64_t rlock__sentinels_plan(struct rlock__router *router) RLOCK__REQUIRES(core);
 void rlock__sentinels_serve(struct rlock__router *router, int64_t now) RLOCK__NO_MUTEX;
 
 #endif

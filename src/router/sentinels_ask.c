@@ -147,17 +147,26 @@ RLOCK__REQUIRES(core) static int64_t next_at(const struct rlock__sentinels *all)
     return all->round_at + (all->router.is_wanted || !up ? APART_US : QUIET_US);
 }
 
-int64_t rlock__sentinels_plan(struct rlock__router *router, struct pollfd *ret_fds)
+int64_t rlock__sentinels_plan(struct rlock__router *router)
 {
     struct rlock__sentinels *all = rlock__sentinels_of(router);
     int64_t until = all->in_round ? RLOCK__NEVER : next_at(all);
 
     for (size_t i = 0; i < all->n; i++) {
-        until = rlock__min(
-            until, rlock__sentinel_plan(&all->each[i], &ret_fds[2 * i], &ret_fds[2 * i + 1]));
+        until = rlock__min(until, rlock__sentinel_plan(&all->each[i]));
     }
     until = rlock__min(until, rlock__descent_due(&all->descent));
-    return rlock__min(until, rlock__question_plan(&all->descent.question, &ret_fds[2 * all->n]));
+    return rlock__min(until, rlock__question_plan(&all->descent.question));
+}
+
+static void register_all(const struct rlock__sentinels *all)
+{
+    int epoll_fd = all->router.client->threads.nodes_fd;
+
+    for (size_t i = 0; i < all->n; i++) {
+        rlock__sentinel_register(&all->each[i], epoll_fd);
+    }
+    rlock__question_register(&all->descent.question, epoll_fd);
 }
 
 /* Asks the server that the round wants evidence of, or the primary itself. */
@@ -202,4 +211,5 @@ void rlock__sentinels_serve(struct rlock__router *router, int64_t now)
         serve_round(all, now);
     }
     serve_descent(all, now);
+    register_all(all);
 }

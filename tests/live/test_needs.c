@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Servers of a cluster that a client needs for a while, and those that come and go. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "drive/client.h"
 #include "support/clients.h"
 #include "support/cluster.h"
+#include "support/stall.h"
 #include "topology/slot.h"
 
 enum { PRIMARIES = 2, GONE_MS = 10000 };
@@ -181,4 +186,67 @@ FIXTURE_WITH_TEST(the_first_call_of_a_client_gets_its_lock_in_a_large_cluster, f
     lock = lock_named(f, client, "name");
     assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
     assert_code(rlock_unlock(lock), 0);
+}
+
+/* ---- As many connections as may be made at the same time ---- */
+
+/* A port that takes connections, and answers nothing. */
+static int listen_silently(uint16_t *ret_port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t len = sizeof(address);
+    const int fd = test_must(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    test_must(bind(fd, (struct sockaddr *)&address, len), "bind");
+    test_must(listen(fd, 1024), "listen");
+    test_must(getsockname(fd, (struct sockaddr *)&address, &len), "getsockname");
+    *ret_port = ntohs(address.sin_port);
+    return fd;
+}
+
+static bool is_full(struct rlock_client *client)
+{
+    bool is;
+
+    rlock__enter(client);
+    is = client->core.n_connecting == RLOCK__CONNECTING_MAX;
+    rlock__leave(client);
+    return is;
+}
+
+static bool is_down(struct rlock_client *client)
+{
+    bool is;
+
+    rlock__enter(client);
+    is = !client->nodes->server.links[0].pipeline.up;
+    rlock__leave(client);
+    return is;
+}
+
+/* The client gets more servers in a way that no program has: as from a cluster's map. */
+LOCK_TEST(a_server_is_reached_again_although_many_others_do_not_answer, f)
+{
+    struct rlock_client *client =
+        client_open_with(f, &RLOCK_CLIENT_OPTS(.connect_timeout_ms = 2000, .op_timeout_ms = 20000));
+    struct rlock_handle *lock = lock_new(f, client);
+    struct rlock__uri silent = RLOCK__URI_NULL;
+    char host[] = "127.0.0.1";
+    const int fd = listen_silently(&silent.port);
+    int64_t down_us;
+
+    silent.host = host;
+    assert_code(act_pass_through(lock, NULL), 0);
+    for (size_t i = 0; i < RLOCK__CONNECTING_MAX; i++) {
+        assert_true(rlock__node_at(client, &silent, "silent"));
+    }
+    assert_true(TEST_EVENTUALLY(is_full(client), GONE_MS));
+    test_server_do(f->server, "CLIENT KILL TYPE normal");
+    assert_true(TEST_EVENTUALLY(is_down(client), GONE_MS));
+    down_us = test_now_us();
+    assert_code(act_pass_through(lock, NULL), 0);
+    assert_in_time(down_us, GONE_MS * RLOCK__MS); /* when the others time out, and not the call */
+    client_close(f, client);
+    close(fd);
 }
