@@ -13,7 +13,7 @@ static bool runs(const struct rlock__member *member)
     return member->state == RLOCK__MEMBER_TAKING || member->state == RLOCK__MEMBER_LEAVING;
 }
 
-/* Whether somebody else holds this member, and the member's channel will announce the release. */
+/* Whether another owner holds this member, and the member's channel will announce the release. */
 static bool may_speak(const struct rlock__member *member)
 {
     return member->group->spec->ops->on_message != NULL && member->tried && !member->running &&
@@ -39,7 +39,7 @@ static void check_member(const struct rlock__member *member)
                           member->listening ||
                               member->spoke)); /* the end of a listener counts as a message */
     assert(RLOCK__IMPLIES(idle && rlock__group_left(group) == 0,
-                          member->state != RLOCK__MEMBER_HELD)); /* else nobody would unlock it */
+                          member->state != RLOCK__MEMBER_HELD)); /* nobody would unlock it */
 }
 
 void rlock__group_check(const struct rlock__group *group)
@@ -50,7 +50,7 @@ void rlock__group_check(const struct rlock__group *group)
     assert(RLOCK__IMPLIES(group->count > 0, group->view != NULL));
     assert(RLOCK__IMPLIES(!idle, atomic_load(&group->awaited)));
     assert(RLOCK__IMPLIES(!idle && !taking,
-                          group->timer_at != RLOCK__NEVER)); /* no answer need come */
+                          group->timer_at != RLOCK__NEVER)); /* an answer may never come */
     assert(RLOCK__IMPLIES(taking && group->first != NULL, group->first->running));
     RLOCK__EACH_MEMBER(member, group) {
         check_member(member);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How an effort ends: well, or by backing out of what it took. */
+/* How an effort ends: with success, or by giving back what it took. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -38,7 +38,7 @@ void rlock__effort_end(struct rlock__group *group, int code)
     if (group->owed > 0) {
         rlock__group_leave_owed(group);
     }
-    if (group->lost || group->count == 0) { /* also by the end of a client, meanwhile */
+    if (group->lost || group->count == 0) { /* maybe because a client was closed */
         rlock__group_shed(group);
     }
     RLOCK__EACH_MEMBER(member, group) {
@@ -55,7 +55,7 @@ void rlock__group_blame(struct rlock__group *group, const struct rlock__member *
     (void)snprintf(group->detail, sizeof(group->detail), "%s", member->texts.detail);
 }
 
-/* What was asked for, cut by the shortest max_hold of its members. */
+/* The lease that was asked for, limited by the shortest max_hold of the members. */
 static int64_t granted_lease(const struct rlock__group *group)
 {
     const struct rlock__effort *effort = &group->effort;
@@ -90,13 +90,13 @@ void rlock__group_taken(struct rlock__group *group, int64_t now)
         member->todo.finalize = member->state == RLOCK__MEMBER_HELD && member->provisional;
     }
     rlock__effort_end(group, 0);
-    if (group->spec->ops->counts_alone) { /* what a level more was asked for is there */
+    if (group->spec->ops->counts_alone) { /* the members have what the second level was for */
         rlock__group_shed_levels(group);
     }
 }
 
-/* Whether the effort is in doubt about a member. An effort for a level more asks the members alone
- * that are held. A client that is closed sees to the rest itself. */
+/* Whether the effort is in doubt about a member. An effort for a nested level asks only the members
+ * that are held. A closed client takes care of its own members. */
 static bool is_in_doubt(const struct rlock__group *group, const struct rlock__member *member)
 {
     if (group->phase == RLOCK__GROUP_LEAVING) {
@@ -107,8 +107,8 @@ static bool is_in_doubt(const struct rlock__group *group, const struct rlock__me
            (member->running || member->code != RLOCK_ECLOSED) && rlock__member_is_in_doubt(member);
 }
 
-/* Whether the outcome of an effort to take it is in doubt. A quorum without doubt proves that the
- * effort has none, and that others can have one. */
+/* Whether the outcome of an effort to take the group is in doubt. A quorum of members without doubt
+ * proves that the effort has no quorum, and that others can get one. */
 static bool is_open(const struct rlock__group *group)
 {
     const struct rlock__group_spec *spec = group->spec;
@@ -131,7 +131,8 @@ static int64_t free_by(const struct rlock__member *member, int64_t now)
     return known != 0 ? known : rlock__free_by(now, rlock__max(asked, group->lease_granted_us));
 }
 
-/* Adds a member to the group's text, behind others or not. Returns false where it has no room. */
+/* Adds a member to the group's text. first: no member is in the text yet. Returns false if there is
+ * no room. */
 static bool name_member(struct rlock__group *group, const struct rlock__member *member, bool first)
 {
     const struct rlock__spec *spec = member->spec;
@@ -186,7 +187,7 @@ void rlock__effort_end_in_doubt(struct rlock__group *group, int64_t now)
 
 void rlock__effort_end_untaken(struct rlock__group *group, int64_t now)
 {
-    if (group->lost && group->code != RLOCK_ECANCELED) { /* what is there still is given back */
+    if (group->lost && group->code != RLOCK_ECANCELED) { /* the end gives back what is held */
         group->detail[0] = '\0';
         rlock__effort_end(group, RLOCK_ELOST);
         return;
@@ -198,7 +199,7 @@ void rlock__effort_end_untaken(struct rlock__group *group, int64_t now)
     if (group->code == RLOCK_ECANCELED) {
         group->detail[0] = '\0';
     }
-    if (group->code == RLOCK_EINDOUBT) { /* a member was, for a while */
+    if (group->code == RLOCK_EINDOUBT) { /* a member was in doubt, and is not now */
         group->code = group->effort.wait_us == 0 ? RLOCK_ECONN : RLOCK_ETIMEDOUT;
         group->detail[0] = '\0';
     }
@@ -207,7 +208,7 @@ void rlock__effort_end_untaken(struct rlock__group *group, int64_t now)
 
 void rlock__effort_backed_out(struct rlock__group *group, int64_t now)
 {
-    bool nested = group->count > 0; /* a level more is asked for once: nobody waits for it */
+    bool nested = group->count > 0; /* a nested level has one round */
     int64_t at = nested ? RLOCK__NEVER : group->spec->ops->again_at(group, now);
 
     if (at == RLOCK__NEVER) {
@@ -232,8 +233,8 @@ bool rlock__effort_is_back(struct rlock__group *group, int64_t now)
            (group->count == 0 && ops->again_at(group, now) != RLOCK__NEVER);
 }
 
-/* What the answers of members that are left may take. Where a group counts alone the next round
- * does not wait for those that are silent. */
+/* How long the answers of members that are given back may take. If the group counts alone, the next
+ * round does not wait for silent members. */
 static int64_t release_time(const struct rlock__group *group)
 {
     int64_t most = group->effort.op_timeout_us;

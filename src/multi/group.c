@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A group's life: taken level by level, left level by level, or lost. What is under way when nobody
- * waits any more is settled as it completes.
+ * A group's life: its owner takes and leaves it level by level, or loses it. Calls that still run
+ * after an effort has ended are tidied up as they complete.
  */
 #include "multi/group.h"
 
@@ -14,7 +14,7 @@
 #include "multi/internal.h"
 #include "multi/view.h"
 
-#define LATE_US (10 * RLOCK__MS) /* beyond its last time a member's call is not waited for */
+#define LATE_US (10 * RLOCK__MS) /* the group waits so long beyond a call's last time */
 
 /* ---- Groups ---- */
 
@@ -120,7 +120,7 @@ int64_t rlock__group_random(const struct rlock__group *group, int64_t n)
 
 /* ---- Events ---- */
 
-/* An effort begins. What earlier ones left under way is awaited by it. */
+/* An effort begins. It awaits the calls that earlier efforts left running. */
 static void await(struct rlock__group *group)
 {
     atomic_store(&group->awaited, true);
@@ -152,7 +152,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     if (spec->together && group->batch == NULL) {
         group->batch = calloc(1, sizeof(*group->batch) + spec->n * sizeof(struct rlock__call *));
     }
-    if (group->count == 0) { /* who has the last one may read it yet */
+    if (group->count == 0) { /* a thread may still read the view before */
         (void)rlock__group_view_unref(group->view);
         group->view = rlock__group_view_new(spec);
     }
@@ -253,9 +253,9 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
     struct rlock__group *group = member->group;
 
     rlock__member_done(member);
-    rlock__group_view_show(group); /* it may be late, and join */
+    rlock__group_view_show(group); /* a late member may join the hold */
     if (group->phase != RLOCK__GROUP_TAKING || !member->tried) {
-        rlock__member_tidy(member); /* nobody asks for it any more */
+        rlock__member_tidy(member); /* no effort needs the call any more */
     }
     switch (group->phase) {
     case RLOCK__GROUP_TAKING:
@@ -269,7 +269,7 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
     case RLOCK__GROUP_LEAVING:
         check_left(group, false, now);
         break;
-    case RLOCK__GROUP_PAUSING: /* which did not wait for a silent member's refusal */
+    case RLOCK__GROUP_PAUSING: /* the back-out did not wait for this member */
         rlock__group_listen(group, now);
         break;
     case RLOCK__GROUP_IDLE:
@@ -277,7 +277,7 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
     }
 }
 
-/* When its timer fires, by what its members have said so far. */
+/* When the group's timer fires, given its members' answers so far. */
 static int64_t due_at(const struct rlock__group *group)
 {
     if (group->phase == RLOCK__GROUP_TAKING && group->spec->ops->patience != NULL) {
@@ -313,7 +313,7 @@ void rlock__group_timer(struct rlock__group *group, int64_t now)
         rlock__group_back_out(group, group->spec->ops->verdict(group, true), now);
     } else if (group->phase == RLOCK__GROUP_PAUSING) {
         rlock__effort_phase(group, RLOCK__GROUP_TAKING);
-        group->detail[0] = '\0'; /* what that says is of the round before */
+        group->detail[0] = '\0'; /* the text is from the round before */
         group->timer_at = rlock__later(rlock__group_last(group), LATE_US);
         RLOCK__EACH_MEMBER(member, group) {
             member->tried = false;
@@ -346,14 +346,14 @@ void rlock__group_cancel(struct rlock__group *group, int code, int64_t now)
         group->code = code;
         group->detail[0] = '\0';
         rlock__effort_end_untaken(group, now);
-    } else if (group->phase == RLOCK__GROUP_BACKING_OUT) { /* no round more, and no long wait */
+    } else if (group->phase == RLOCK__GROUP_BACKING_OUT) { /* no further round, and no long wait */
         group->code = code;
         group->detail[0] = '\0';
         group->timer_at = rlock__min(group->timer_at, now + RLOCK__GRACE_US);
     }
 }
 
-/* Nobody will unlock it. */
+/* Ends the hold, which nobody will unlock. */
 static void end(struct rlock__group *group)
 {
     group->count = group->owed = group->renewed_from = 0;
@@ -368,7 +368,7 @@ void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
     }
     end(group);
     RLOCK__EACH_MEMBER(member, group) {
-        if (member->state == RLOCK__MEMBER_HELD) { /* its core forgets it */
+        if (member->state == RLOCK__MEMBER_HELD) { /* the member's core forgets the hold */
             member->levels = member->renewed_from = 0;
             member->provisional = member->rests = false;
             member->state = RLOCK__MEMBER_OUT;
@@ -393,6 +393,6 @@ void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reas
         end(group);
     }
     if (group->phase == RLOCK__GROUP_IDLE || group->phase == RLOCK__GROUP_LEAVING) {
-        rlock__group_shed(group); /* an unlock waits for the others to be given back, else nobody */
+        rlock__group_shed(group); /* an unlock waits until the others are given back */
     }
 }

@@ -3,11 +3,11 @@
  * Locks made of locks: what the multi-lock and the RedLock share. Like the core, a group does no
  * I/O itself.
  *
- * Events drive it: a call begins, a member's call is complete, a member's hold is lost, a timer
- * fires. It answers with a step (rlock__group_step): actions in its members' cores, a loss to be
- * reported, and when it is due next. A thread takes the step under the mutex that protects the
- * group, and carries it out when it has dropped that. This is the thread whose call it is, or the
- * one that was told of a loss.
+ * Events drive a group: a call begins, a member's call is complete, a member's hold is lost, a
+ * timer fires. The group answers with a step (rlock__group_step): actions in its members' cores, a
+ * loss to report, and the time of the next step. A thread takes the step under the mutex that
+ * protects the group, drops the mutex, and carries the step out. That is the calling thread, the
+ * service thread if no thread waits for the call, or the thread that learned of a loss.
  *
  * The members' holds are ordinary holds of the same owner in their own clients.
  */
@@ -32,31 +32,31 @@ struct rlock__group_op;
 struct rlock__group_ops {
     const char *kind; /* "multi" */
     unsigned caps;    /* enum rlock__caps */
-    /* An effort to take it begins, or goes on after a pause: sets the first calls' actions. No
-     * member was tried. */
+    /* An effort to take the group begins, or goes on after a pause: sets the actions of the first
+     * calls. No member was tried. */
     void (*take)(struct rlock__group *group, int64_t now);
-    /* A member's call is complete: of this effort, or (not .tried) of an earlier one. Goes on,
-     * succeeds, or backs out. */
+    /* A member's call is complete: a call of this round, or (.tried is false) an earlier one. The
+     * effort goes on, succeeds, or backs out. */
     void (*moved)(struct rlock__group *group, struct rlock__member *member, int64_t now);
-    /* A message came on a member's channel, or that is heard from now on. NULL: the kind hears no
-     * channel while it pauses. */
+    /* A message came on a member's channel, or the channel is live now. NULL: the kind does not
+     * listen while it pauses. */
     void (*on_message)(struct rlock__group *group, int64_t now);
     /* Until when to wait for members' calls that run. NULL: until the effort's deadline. */
     int64_t (*patience)(const struct rlock__group *group);
-    /* Returns the code of an effort that did not take it, and sets the text. late: the deadline has
-     * passed; else it is certain that it cannot be taken. */
+    /* Returns the code of an effort that failed, and sets the text. late: the deadline has passed;
+     * false: it is certain that the effort cannot succeed. */
     int (*verdict)(struct rlock__group *group, bool late);
     /* When the effort goes on after a back-out; RLOCK__NEVER: it does not. */
     int64_t (*again_at)(struct rlock__group *group, int64_t now);
     /* Takes one more level of a hold. */
     void (*nest)(struct rlock__group *group, int64_t now);
     /* Until when the whole is valid. untils: its members' validities; 0: that member is not held.
-     * Runs without the mutex as well. */
+     * May run without the mutex. */
     int64_t (*valid_until)(const struct rlock__group_spec *spec, const int64_t *untils);
-    /* Whether a release is done, and with which code. The members know how theirs went. */
+    /* Whether a release is complete, and its code. Each member has the code of its own release. */
     bool (*left)(const struct rlock__group *group, int *ret_code);
-    /* The group alone counts its levels: its members know of one level. They know of a second one
-     * while they are asked for a longer lease, or to be renewed. */
+    /* Only the group counts its levels, and its members have one level. They have a second one
+     * while the group asks them for a longer lease, or for the renewal. */
     bool counts_alone;
 };
 
@@ -64,8 +64,8 @@ struct rlock__group_ops {
 struct rlock__group_spec {
     const struct rlock__group_ops *ops;
     size_t n, quorum;
-    bool together;             /* one script may take them all */
-    struct rlock__spec *first; /* of those that were given; its client speaks for the whole */
+    bool together;             /* one script may take all members */
+    struct rlock__spec *first; /* the program's first one; its client stands for the whole */
     int64_t max_lease_us;     /* RedLock: a server that started less than this ago does not count */
     struct rlock__bytes name; /* the members' names, with commas; a NUL behind them */
     unsigned hash;            /* of the members */
@@ -73,10 +73,10 @@ struct rlock__group_spec {
     struct rlock__spec *members[]; /* in canonical order */
 };
 
-/* What is to be done in a member's core: with its call, its hold, its listener. */
+/* What to do in a member's core, with the member's call, hold and listener. */
 struct rlock__todo {
     bool begin, give_up, finalize, end_renewal, renew, listen, ignore;
-    bool attend; /* its call was late, and is awaited again: its client is kept watch over */
+    bool attend; /* its call was late, and is awaited again: a thread keeps watch over its client */
 };
 
 static inline bool rlock__todo_is_any(const struct rlock__todo *todo)
@@ -99,24 +99,24 @@ struct rlock__member {
     bool running;   /* the call is in the member's core, or about to be */
     bool listening; /* the listener is in the member's core, or about to be */
     bool spoke;     /* a message came on its channel since its latest call began */
-    /* what its server said in this effort: WORKS: it granted the lock, or was busy; FAILS: it could
-     * not grant it */
+    /* what its server's answers show in this effort. WORKS: the server granted the lock, or the
+     * lock was busy. FAILS: the server could not grant it */
     enum { RLOCK__MEMBER_UNANSWERED, RLOCK__MEMBER_WORKS, RLOCK__MEMBER_FAILS } answer;
     bool tried; /* the call is of this round */
     uint32_t levels;
     uint32_t renewed_from; /* the lowest level that is renewed; 0: none is */
-    bool rests;            /* renewed_from is not 0, and it is not renewed: all levels are owed */
+    bool rests;            /* renewed_from is not 0, but nothing is renewed: all levels are owed */
     bool provisional;      /* its fixed lease is renewed until the group is complete */
     int code;              /* of its latest call */
     atomic_llong rtt;      /* its server's usual round trip when the call began; 0: unknown */
-    /* how long its server had not answered the oldest request then; 0: there was none */
+    /* how long its server had left the oldest request unanswered then; 0: there was none */
     atomic_llong silent;
-    struct rlock__call call;         /* its doubt is that of all its calls in this effort */
-    struct rlock__listener listener; /* hears the channel between rounds */
+    struct rlock__call call;         /* call.doubt covers all its calls in this effort */
+    struct rlock__listener listener; /* on the channel, between rounds */
     struct rlock__texts texts;       /* the call's */
     struct rlock__view *view;        /* of its hold */
     struct rlock__table_node node;   /* in its client's groups */
-    struct rlock__member *next_hit;  /* the driver's: the next one that a loss concerns */
+    struct rlock__member *next_hit;  /* the driver's: the next member that a loss concerns */
 };
 
 /* What an effort to take a group wants. */
@@ -131,7 +131,7 @@ struct rlock__effort {
  * rlock__effort_phase() moves a group from one phase to another.
  *
  * phase        what is true                                     entered by          left by
- * IDLE         no effort is under way                           effort_end          group_take,
+ * IDLE         there is no effort                               effort_end          group_take,
  *                                                                                   group_leave
  * TAKING       a round: members' calls run, or are to begin     group_take, _timer  group_taken,
  *                                                                                   _back_out
@@ -149,21 +149,22 @@ enum rlock__group_phase {
     RLOCK__GROUP_LEAVING,
 };
 
-/* One owner's hold of a lock that is made of locks, and the effort under way: one at a time. */
+/* One owner's hold of a lock that is made of locks, and its effort. There is one effort at a
+ * time. */
 struct rlock__group {
     struct rlock__group_spec *spec;
     struct rlock__owner owner;
-    uint32_t count;                 /* levels that are held, and those that are owed */
-    uint32_t owed;                  /* given up without a turn; they end with the effort */
+    uint32_t count;                 /* levels that are held or owed */
+    uint32_t owed;                  /* levels given up without a turn; they end with the effort */
     uint32_t renewed_from;          /* the lowest level that is renewed; 0: none is */
-    bool lost;                      /* for good; until it was unlocked count times */
+    bool lost;                      /* final; stays until it was unlocked count times */
     struct rlock__loss *untold;     /* its loss, to be reported; the driver takes it over */
     struct rlock__loss *loss;       /* for the next loss */
     struct rlock__group_view *view; /* of this hold, or of the next one; NULL before the first */
     enum rlock__group_phase phase;
-    atomic_bool awaited; /* an effort is under way, or failed; else members' answers are late */
+    atomic_bool awaited; /* there is an effort, or it failed; false: members' replies are late */
     struct rlock__effort effort;
-    int64_t deadline; /* of its wait for holders; with wait 0 of the whole effort */
+    int64_t deadline; /* of the wait for holders; with wait 0 of the whole effort */
     int64_t timer_at;
     int64_t round_at;                         /* when the round began */
     int64_t answered_at;                      /* when a member last granted it, or was busy */
@@ -171,11 +172,11 @@ struct rlock__group {
     void (*notify)(struct rlock__listener *listener); /* the driver's */
     struct rlock__groups *all; /* the driver's: all groups of the client, among them this one */
     unsigned rounds;
-    struct rlock__member *first; /* RedLock: it is waited for, and then the others are asked; NULL:
-                                    all are asked at once */
-    bool behind_first;           /* it was had, and the others were asked in this round */
+    struct rlock__member *first; /* RedLock: the round waits for this member, and then asks the
+                                    others; NULL: it asks all at once */
+    bool behind_first;           /* `first` was granted, and then the others were asked */
     struct rlock__batch *batch;  /* of a round that takes all members at once; NULL: none does */
-    bool apart;                  /* the batch tired: its members are taken one after the other */
+    bool apart;                  /* the batch gave up: its members are taken one by one */
     bool hurried; /* in the last round members had less time than a call usually has */
     int code;
     int64_t lease_granted_us;
@@ -186,14 +187,14 @@ struct rlock__group {
     RLOCK__GUARDED_BY(groups) struct {
         unsigned users;
         bool at_home;
-        unsigned busy;                /* how many have the turn on it, or carry out an owed level */
+        unsigned busy;                /* how many have its turn, or carry out an owed level */
         struct rlock__group_op *line; /* operations that wait for the turn */
         void *waiter;                 /* the operation that has the turn; the driver's */
     };
     struct rlock__member members[];
 };
 
-/* How many levels its owner has not given up. */
+/* How many levels of the group its owner has not given up. */
 static inline uint32_t rlock__group_left(const struct rlock__group *group)
 {
     return group->count - group->owed;
@@ -206,8 +207,8 @@ static inline uint32_t rlock__group_left(const struct rlock__group *group)
          member < (group)->members + (group)->spec->n; member++)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* Makes one of single locks. Puts them in canonical order, and takes references. NULL without
- * memory. */
+/* Makes a spec of single locks. Puts them in canonical order, and takes references. Returns NULL
+ * without memory. */
 struct rlock__group_spec *rlock__group_spec_new(const struct rlock__group_ops *ops,
                                                 struct rlock__spec *const *members, size_t n);
 struct rlock__group_spec *rlock__group_spec_ref(struct rlock__group_spec *spec);
@@ -215,42 +216,42 @@ struct rlock__group_spec *rlock__group_spec_unref(struct rlock__group_spec *spec
 /* Whether two have the same kind and members. */
 bool rlock__group_spec_equal(const struct rlock__group_spec *a, const struct rlock__group_spec *b);
 
-/* finish: called once a member's call is complete, under its core's mutex; hear: the same for a
- * member's listener. NULL without memory. */
+/* finish: called once a member's call is complete, under its core's mutex; notify: the same for a
+ * member's listener. Returns NULL without memory. */
 struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
                                       void (*finish)(struct rlock__call *call),
                                       void (*notify)(struct rlock__listener *listener),
                                       struct rlock__groups *all);
 /* Frees a group for which rlock__group_is_over(). */
 void rlock__group_free(struct rlock__group *group);
-/* Whether nothing is held, and nothing is under way. */
+/* Whether the group holds nothing, and has no effort, call or listener. */
 bool rlock__group_is_over(const struct rlock__group *group);
 
 /* Events. rlock__group_done: a member's call is complete, and member->running is still set.
- * rlock__group_on_message: a member's listener has heard something, or is over. */
+ * rlock__group_on_message: a member's listener was notified, or is over. */
 void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now)
     RLOCK__REQUIRES(groups);
 void rlock__group_leave(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(groups);
-/* Its owner gives up a level and gets no turn for it. Writes the text of the code that it returns,
- * and what the caller carries out, maybe beside whoever has the turn. */
+/* The owner gives up a level without a turn. Returns a code, and writes its text and a step. The
+ * caller carries out the step, maybe while another operation has the turn. */
 int rlock__group_owe(struct rlock__group *group, int64_t now,
                      char ret_detail[static RLOCK__DETAIL_SIZE], struct rlock__group_step *ret_step)
     RLOCK__REQUIRES(groups);
 void rlock__group_on_message(struct rlock__member *member, int64_t now) RLOCK__REQUIRES(groups);
 void rlock__group_done(struct rlock__call *call, int64_t now) RLOCK__REQUIRES(groups);
 void rlock__group_timer(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(groups);
-/* Ends an effort to take it before its time, with this code. */
+/* Ends an effort to take the group before its time, with this code. */
 void rlock__group_cancel(struct rlock__group *group, int code, int64_t now) RLOCK__REQUIRES(groups);
-/* Its owner is no more. Nobody will unlock it. Its members' cores know that, so nothing is given
- * back. */
+/* The owner is gone, and nobody will unlock the group. The members' cores know that, so nothing is
+ * given back. */
 void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
     RLOCK__REQUIRES(groups);
-/* It is lost, and nobody will unlock it. */
+/* The group is lost, and nobody will unlock it. */
 void rlock__group_end_lost(struct rlock__group *group) RLOCK__REQUIRES(groups);
 /* A member's hold was lost, or may have expired. The whole may be lost by that. */
 void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now)
     RLOCK__REQUIRES(groups);
-/* Until when the owner may rely on it; 0: it is not held, or it is lost. */
+/* Until when the owner may rely on the group; 0: it is not held, or it is lost. */
 int64_t rlock__group_valid_until(const struct rlock__group *group);
 
 /* ---- For the driver ---- */
@@ -261,7 +262,7 @@ struct rlock__action {
     struct rlock__todo todo;
 };
 
-/* What is to be done next. The actions in one core are carried out in one go. */
+/* What to do next. The actions in one core are carried out in one go. */
 struct rlock__group_step {
     struct rlock__loss *loss; /* to be reported, and freed then; NULL: the whole was not lost */
     size_t n;
@@ -272,14 +273,14 @@ struct rlock__group_step {
 
 void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__group_step *ret_step)
     RLOCK__REQUIRES(groups);
-/* When its next step is due as far as is known by now; 0: there is something to do. */
+/* When the group's next step is due, as far as it knows by now; 0: there is something to do. */
 int64_t rlock__group_next(const struct rlock__group *group) RLOCK__REQUIRES(groups);
-/* Takes the actions of one member alone. For a group that nobody drives, when that member's call is
- * complete. Returns whether there are any. */
+/* Takes the actions of one member alone: for a group that no thread drives, when that member's call
+ * is complete. Returns whether there are any. */
 bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_action)
     RLOCK__REQUIRES(groups);
-/* Carries it out in the member's core. A call that is to be given up may have completed meanwhile,
- * and a release may have begun in its place. The release goes on. */
+/* Carries out the action in the member's core. A call that the action gives up may have completed
+ * meanwhile, and a release may have begun in its place. The release goes on. */
 void rlock__action_carry_out(const struct rlock__action *action, int64_t now) RLOCK__REQUIRES(core);
 
 /* ---- For the kinds ---- */
@@ -288,11 +289,11 @@ void rlock__action_carry_out(const struct rlock__action *action, int64_t now) RL
  * provisional: a fixed lease is renewed until the group is complete. */
 void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool provisional,
                         int64_t now);
-/* Whether a call of the member runs, or one of this effort left something open on its server: it
- * may have the lock there, as far as we know. */
+/* Whether a call of the member runs, or a call of this effort left something open on its server.
+ * The server may have the lock for the group, as far as we know. */
 bool rlock__member_is_in_doubt(const struct rlock__member *member);
-/* When an effort to take it ends at the latest: what was sent by its deadline has time for its
- * answer. */
+/* When an effort to take the group ends at the latest. A request that was sent by the deadline has
+ * time for its answer. */
 int64_t rlock__group_last(const struct rlock__group *group);
 /* How many members' calls run, or are about to. */
 size_t rlock__group_running(const struct rlock__group *group);

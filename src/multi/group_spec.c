@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The members of a multi-lock or RedLock, in the order that everybody takes them in. */
+/* The members of a multi-lock or RedLock, in the order in which all clients take them. */
 #include "multi/group.h"
 
 #include <stdlib.h>
 
-/* The same order for everybody, so that who holds one and waits for the next never waits in a
- * circle. */
+/* All clients use the same order. So clients that hold a member and wait for the next one never
+ * wait in a circle. */
 static int compare(const void *left, const void *right)
 {
     const struct rlock__spec *a = *(struct rlock__spec *const *)left;

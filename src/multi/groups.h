@@ -23,7 +23,7 @@ struct rlock__groups {
     } peers[RLOCK__GROUP_PEERS];
 };
 
-/* Returns NULL if the owner has no level of the lock, and no operation under way. */
+/* Returns NULL if the owner has no level of the lock, and no operation on it. */
 struct rlock__group *rlock__groups_find(const struct rlock__groups *groups,
                                         const struct rlock__group_spec *spec,
                                         struct rlock__owner owner) RLOCK__REQUIRES(groups);

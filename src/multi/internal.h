@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of a group's life share: how an effort ends, and what is done with members. */
+/* The functions that a group's files share: how an effort ends, and what happens to its members. */
 #ifndef RLOCK_MULTI_INTERNAL_H
 #define RLOCK_MULTI_INTERNAL_H
 
@@ -9,17 +9,18 @@
 
 /* Moves the group to another phase: multi/group.h. */
 void rlock__effort_phase(struct rlock__group *group, enum rlock__group_phase phase);
-/* Ends it with a code; group->detail says why, or is empty. */
+/* Ends the effort with a code; group->detail says why, or is empty. */
 void rlock__effort_end(struct rlock__group *group, int code);
 /* The same, with a text that names the members in doubt, and the time by which they are free. */
 void rlock__effort_end_in_doubt(struct rlock__group *group, int64_t now);
-/* An effort did not take it: ends with group->code, or in doubt where too many members are. */
+/* An effort did not take the group: ends it with group->code, or in doubt if too many members are
+ * in doubt. */
 void rlock__effort_end_untaken(struct rlock__group *group, int64_t now);
-/* Whether what was taken is given back, as far as anybody need wait for that: a RedLock that goes
- * on does not wait for what silent members say to being given up. */
+/* Whether everything that was taken is given back, as far as the group waits for that. A RedLock
+ * that goes on does not wait until silent members confirm that their calls are given up. */
 bool rlock__effort_is_back(struct rlock__group *group, int64_t now);
-/* Everything that was taken is given back, or cannot be waited for: ends it, or pauses before the
- * next round. */
+/* Everything that was taken is given back, or there is no time to wait for that: ends the effort,
+ * or pauses before the next round. */
 void rlock__effort_backed_out(struct rlock__group *group, int64_t now);
 
 /* ---- group.c ---- */
@@ -29,27 +30,30 @@ void rlock__group_drop(struct rlock__group *group, uint32_t n);
 
 /* ---- owed.c ---- */
 
-/* The effort under way is over: leaves the levels that are owed. */
+/* The effort is over: releases the levels that are owed. */
 void rlock__group_leave_owed(struct rlock__group *group);
-/* The same where it has taken a level more, which takes their place. */
+/* The same if the effort has taken a level more, which takes their place. */
 void rlock__group_replace_owed(struct rlock__group *group);
 
 /* ---- member.c ---- */
 
-/* The call is complete: what came of it. */
+/* The call is complete: takes its result. */
 void rlock__member_done(struct rlock__member *member);
-/* Forgets what its calls left open: an effort answers for its own calls, and those that run yet. */
+/* Forgets what the member's calls left open. An effort answers for its own calls, and for calls
+ * that still run. */
 void rlock__member_forget_doubt(struct rlock__member *member);
-/* The effort is over, or never was about this: keeps what belongs to the hold, leaves the rest. */
+/* The effort is over, or the call was not part of it: keeps what belongs to the hold, and releases
+ * the rest. */
 void rlock__member_tidy(struct rlock__member *member);
-/* Where levels are counted by the group alone, a member's one is renewed while any of them is. */
+/* If only the group counts levels, a member's one level is renewed while any level of the group
+ * is. */
 void rlock__member_settle_renewal(struct rlock__member *member);
-/* Leaves what is more than the levels that are held. */
+/* Releases the levels of members that the group's levels do not need. */
 void rlock__group_shed_levels(struct rlock__group *group);
-/* The same, and gives up what is asked for. */
+/* The same, and gives up the members' acquisitions. */
 void rlock__group_shed(struct rlock__group *group);
 
-/* Hears the channels of members that were busy; and none any more. */
+/* Listens on the channels of busy members; ends all listeners. */
 void rlock__group_listen(struct rlock__group *group, int64_t now);
 void rlock__group_ignore(struct rlock__group *group);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The members of a group: their calls, what comes of them, and their ears. */
+/* The members of a group: their calls, the results of these, and their listeners. */
 #include "lock/server/route.h"
 #include "multi/internal.h"
 
-/* A member's call, to be begun. Returns it for what else it is to say. */
+/* Prepares a call of the member, to be begun. Returns it for more inputs. */
 static struct rlock__call *begin(struct rlock__member *member, enum rlock__call_kind kind)
 {
     struct rlock__group *group = member->group;
@@ -35,7 +35,7 @@ void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool prov
     int64_t once = rlock__min(effort->op_timeout_us, rest);
     struct rlock__call *call;
 
-    if (group->spec->ops->counts_alone) { /* well below the lease */
+    if (group->spec->ops->counts_alone) { /* so that it is well below the lease */
         once = rlock__min(once, rlock__max(lease / 4, RLOCK__MS));
     }
     group->hurried = once < effort->op_timeout_us;
@@ -68,7 +68,7 @@ static void leave(struct rlock__member *member)
 void rlock__group_listen(struct rlock__group *group, int64_t now)
 {
     const struct rlock__group_ops *ops = group->spec->ops;
-    bool spoken = false; /* also while others were given back */
+    bool spoken = false; /* even while other members were given back */
 
     if (ops->on_message == NULL) {
         return;
@@ -99,13 +99,13 @@ void rlock__group_ignore(struct rlock__group *group)
     }
 }
 
-/* No call of it runs. */
+/* No call of the member runs. */
 static void rest(struct rlock__member *member)
 {
     member->state = member->levels > 0 ? RLOCK__MEMBER_HELD : RLOCK__MEMBER_OUT;
 }
 
-/* A call that was not begun yet is not begun. */
+/* Gives up the member's call. A call that has not begun never begins. */
 static void give_up(struct rlock__member *member)
 {
     if (member->todo.begin) {
@@ -118,7 +118,7 @@ static void give_up(struct rlock__member *member)
     }
 }
 
-/* What the levels that are held have of a member, at most. */
+/* How many levels of a member the group's levels need at most. */
 static uint32_t due_levels(const struct rlock__group *group)
 {
     if (group->count == 0 || group->lost) {
@@ -169,11 +169,11 @@ void rlock__member_forget_doubt(struct rlock__member *member)
     member->call.doubt = rlock__doubt_close(member->call.doubt);
 }
 
-/* What came of a member's acquisition. */
+/* Takes the result of a member's acquisition. */
 static void on_taken(struct rlock__member *member)
 {
     if (member->call.code == 0) {
-        rlock__member_forget_doubt(member); /* what an earlier round left has joined, or failed */
+        rlock__member_forget_doubt(member); /* calls of earlier rounds have joined, or failed */
         member->levels++;
         member->provisional |= member->call.provisional;
         if (member->call.renewed) {
@@ -185,7 +185,8 @@ static void on_taken(struct rlock__member *member)
     }
 }
 
-/* What came of a member's release: whatever it was, this level is none of ours any more. */
+/* Takes the result of a member's release. Whatever it is, the group does not have this level any
+ * more. */
 static void on_left(struct rlock__member *member)
 {
     member->levels--;

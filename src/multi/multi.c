@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The multi-lock: all of its members or none. Where one script may take them all, it does: nobody
- * holds a part, or waits while holding. Where it may not, or has found one or another of them busy
- * for too long, they are taken in canonical order, holding and waiting, and all are given back at
- * the deadline: whoever does so waits only for members behind all that it holds, so that nobody
- * ever waits in a circle (resource ordering; E. W. Dijkstra, EWD 310). A fixed lease is renewed
- * until the last member is there.
+ * The multi-lock: all of its members or none. If one script may take all members, it does: no
+ * client holds a part, or waits while it holds one. If no script may, or it found one or another
+ * member busy for too long, the client takes the members one by one, in canonical order. It holds
+ * those that it has while it waits, and gives all back at the deadline. Each client waits only for
+ * members behind all that it holds, so that clients never wait in a circle (resource ordering;
+ * E. W. Dijkstra, EWD 310). A fixed lease is renewed until the last member is held.
  */
 #include "multi/group.h"
 
@@ -20,7 +20,7 @@ static int64_t remains(const struct rlock__group *group, int64_t now)
     return group->deadline == RLOCK__NEVER ? RLOCK__NEVER : rlock__max(group->deadline - now, 1);
 }
 
-/* All at once, once nothing of an earlier effort runs; for half of the wait. */
+/* Takes all members at once, with half of the wait. No call of an earlier effort runs. */
 static void take_together(struct rlock__group *group, int64_t now)
 {
     struct rlock__batch *batch = group->batch;
@@ -38,7 +38,7 @@ static void take_together(struct rlock__group *group, int64_t now)
 
 static void take_next(struct rlock__group *group, int64_t now)
 {
-    if (rlock__group_running(group) > 0) { /* asked, or still being left */
+    if (rlock__group_running(group) > 0) { /* a member is asked, or still released */
         return;
     }
     RLOCK__EACH_MEMBER(member, group) {
@@ -48,7 +48,7 @@ static void take_next(struct rlock__group *group, int64_t now)
         }
         if (!member->tried) {
             if (group->batch != NULL) {
-                group->batch->is_scattered = false; /* that was heard */
+                group->batch->is_scattered = false; /* the group has reacted to that */
             }
             rlock__member_take(member, remains(group, now), true, now);
             return;
@@ -57,8 +57,8 @@ static void take_next(struct rlock__group *group, int64_t now)
     rlock__group_taken(group, now);
 }
 
-/* A level more of each, all at once: none of them waits for anybody. But a member may still be
- * left, by an unlock that ended in doubt. */
+/* Takes a level more of each member, all at once: no member waits for a holder. But an unlock that
+ * ended in doubt may still be releasing a member. */
 static void nest(struct rlock__group *group, int64_t now)
 {
     RLOCK__EACH_MEMBER(member, group) {
@@ -68,7 +68,7 @@ static void nest(struct rlock__group *group, int64_t now)
     }
 }
 
-/* Whether the script was refused because their slot is being moved. */
+/* Whether the server refused the script because the members' slot is being moved. */
 static bool is_scattered(const struct rlock__group *group)
 {
     return group->batch != NULL && group->batch->is_scattered;
@@ -101,8 +101,8 @@ static int verdict(struct rlock__group *group, bool late)
     return group->effort.wait_us == 0 ? RLOCK_EBUSY : RLOCK_ETIMEDOUT;
 }
 
-/* A member was lost while the rest was waited for, or all at once did not get on: from the start,
- * with what remains of the wait. */
+/* A member was lost while the group waited for the others, or the batch gave up: starts again, with
+ * what remains of the wait. */
 static int64_t again_at(struct rlock__group *group, int64_t now)
 {
     int64_t pause = RLOCK__MS + rlock__group_random(group, PAUSE_US);
@@ -124,7 +124,7 @@ static int64_t valid_until(const struct rlock__group_spec *spec, const int64_t *
     return until;
 }
 
-/* All of them; the first error is the whole's. */
+/* The release is complete when all members' releases are. The first error is the whole's. */
 static bool left(const struct rlock__group *group, int *ret_code)
 {
     for (size_t i = group->spec->n; i-- > 0;) {

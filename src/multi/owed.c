@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Levels that unlocks give up without a turn. Their owner does not have them any more. The effort
- * under way builds on them, so the group owes them to its members until that effort ends.
+ * Levels that unlocks give up without a turn. Their owner does not have them any more. But the
+ * effort in progress builds on them. So the group releases them only when that effort has ended.
  */
 #include <stdio.h>
 
 #include "multi/internal.h"
 #include "multi/view.h"
 
-/* The levels of a member that no release is under way for. */
+/* The levels of a member that no release is giving up. */
 static uint32_t staying(const struct rlock__member *member)
 {
     return member->levels - (member->state == RLOCK__MEMBER_LEAVING);
 }
 
-/* The members are not renewed for what its owner has given up. */
+/* The owner has given up all levels: ends the renewal of the members. */
 static void end_renewal(struct rlock__group *group, struct rlock__group_step *ret_step)
 {
     RLOCK__EACH_MEMBER(member, group) {
@@ -27,7 +27,7 @@ static void end_renewal(struct rlock__group *group, struct rlock__group_step *re
     }
 }
 
-/* When the members' servers have let go at the latest: the effort under way may ask for a lease
+/* When the members' leases have ended at the latest. The effort in progress may ask for a lease
  * until it ends. */
 static int64_t free_by(const struct rlock__group *group, int64_t now)
 {
@@ -100,7 +100,7 @@ void rlock__group_leave_owed(struct rlock__group *group)
     }
 }
 
-/* What is left asks for renewal, or not: so does the member. Its topmost levels are left next. */
+/* The member is renewed if a level that is left needs it. Its topmost levels are released next. */
 static void settle_renewal(struct rlock__member *member)
 {
     const struct rlock__group *group = member->group;

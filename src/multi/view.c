@@ -41,7 +41,7 @@ struct rlock__group_view *rlock__group_view_unref(struct rlock__group_view *view
     return NULL;
 }
 
-/* Keeps what is to be shown; false without memory. */
+/* Keeps a reference to a view that is shown. Returns false without memory. */
 static bool keep(struct rlock__shown *first, struct rlock__view *view)
 {
     while (first->view != NULL && first->view != view) {

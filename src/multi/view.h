@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of a group that its owner's thread reads without a mutex: how many levels it has, and
- * until when its members are valid. One for each hold of the whole, reference counted: the group
- * has one reference, the thread another.
+ * The view of a group: the part that its owner's thread reads without a mutex. It has the number of
+ * levels, and the views of the members. There is one for each hold of the group. It is reference
+ * counted: the group has one reference, the thread another.
  *
- * A member's view that was shown here stays until the whole is freed, since who reads it may stand
- * still.
+ * A member's view that was shown here stays until the group's view is freed, because a thread may
+ * stop anywhere while it reads.
  */
 #ifndef RLOCK_MULTI_VIEW_H
 #define RLOCK_MULTI_VIEW_H
 
 #include "multi/group.h"
 
-/* The views that a member showed: of its first hold, and of those that it had to take again. */
+/* The views that a member showed: of its first hold, and of later ones, if the member was taken
+ * again. */
 struct rlock__shown {
-    struct rlock__view *view; /* a reference; NULL none yet */
+    struct rlock__view *view; /* a reference; NULL: none yet */
     struct rlock__shown *next;
 };
 
 struct rlock__group_view {
     struct rlock__table_node node; /* in the owning thread's table */
     struct rlock__group_spec *spec;
-    atomic_uint count; /* levels; 0 it is not held, or lost */
+    atomic_uint count; /* levels; 0: it is not held, or lost */
     atomic_bool over;  /* nobody has to unlock it any more */
     atomic_uint refs;
     struct {
@@ -34,9 +35,9 @@ struct rlock__group_view {
 struct rlock__group_view *rlock__group_view_new(struct rlock__group_spec *spec);
 struct rlock__group_view *rlock__group_view_ref(struct rlock__group_view *view);
 struct rlock__group_view *rlock__group_view_unref(struct rlock__group_view *view);
-/* Writes down what the group is now. Under the mutex that protects the group. */
+/* Writes the group's present state into its view, under the mutex that protects the group. */
 void rlock__group_view_show(const struct rlock__group *group);
-/* Until when the owner may rely on it; 0 it is not held, or lost. */
+/* Until when the owner may rely on the group; 0: it is not held, or lost. */
 int64_t rlock__group_view_valid_until(const struct rlock__group_view *view);
 
 #endif

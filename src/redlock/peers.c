@@ -8,7 +8,7 @@
 
 #define PEERS(group) (&(group)->all->peers[(group)->spec->hash % RLOCK__GROUP_PEERS])
 
-/* The member to wait for: the one that was given first, unless another one was found better. */
+/* The member to wait for: the program's first one, until rlock__peers_turn() goes on to others. */
 static struct rlock__member *chosen(struct rlock__group *group)
 {
     const struct rlock__group_spec *spec = group->spec;

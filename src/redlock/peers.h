@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A RedLock beside another library that takes it as well.
+ * A RedLock beside another library that takes the same lock.
  *
  * A Redisson takes the members one after the other, and waits for each. It has the first members
  * while their last holder still gives back the others: a client that asks for all at once finds too
  * few of them free. And a client that asks again right after its own release has all of them before
- * a Redisson has one. So beside a Redisson the first member is waited for, and the others are asked
- * once it is there. The wait queue of the first member takes turns with others (lock/hold/queue.h).
+ * a Redisson has one. So beside a Redisson a round waits for the first member, and then asks the
+ * others. The wait queue of the first member takes turns with other clients (lock/hold/queue.h).
  *
  * The first member has to be the one that the Redisson takes first. A client that waits for the
  * Redisson's last member lets it take the others, which are a quorum. So the client begins with the
@@ -18,12 +18,12 @@
 
 #include "multi/group.h"
 
-/* A round begins. Returns the member to be waited for before the others are asked; NULL: all are
- * asked at once. */
+/* A round begins. Returns the member that it waits for before it asks the others; NULL: it asks all
+ * at once. */
 struct rlock__member *rlock__peers_first(struct rlock__group *group, int64_t now);
 /* Members have answered: notes whether another library keeps this client out. */
 void rlock__peers_note(const struct rlock__group *group, int64_t now);
-/* It was no help to wait for the first member: the next round asks all at once. */
+/* Waiting for the first member did not help: the next round asks all at once. */
 void rlock__peers_forget(const struct rlock__group *group);
 /* The client got the first member and too few of the others. The next round waits for the next
  * member. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The RedLock: one lock on each of N servers that know nothing of each other; whoever has most of
- * them has it. All are asked at once, and the answer is certain when enough have answered; who is
- * late joins. After Antirez, "Distributed locks with Redis", with its delayed restarts, and with
- * validities that are counted from before the first request.
+ * The RedLock: one lock on each of N servers that know nothing of each other. An owner that holds
+ * most of them holds the RedLock. The client asks all servers at once. The result is certain when
+ * enough have answered, and late grants join the hold. After Antirez, "Distributed locks with
+ * Redis", with its delayed restarts, and with validities that count from before the first request.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -13,10 +13,10 @@
 
 #define PAUSE_US (5 * RLOCK__MS) /* before another round: up to this, doubling up to the next */
 #define PAUSE_MAX_US (160 * RLOCK__MS)
-#define PATIENCE_US (5 * RLOCK__MS) /* for members that are silent, at least */
-#define RTT_US (RLOCK__MS / 4)      /* a round trip, at least */
+#define PATIENCE_US (5 * RLOCK__MS) /* the shortest wait for silent members */
+#define RTT_US (RLOCK__MS / 4)      /* the shortest round trip that counts */
 #define TRIPS_MAX 8
-#define FIRST_US (250 * RLOCK__MS) /* beside another library: for the first member, at most */
+#define FIRST_US (250 * RLOCK__MS) /* beside another library: the first member's wait, at most */
 #define REST_US (20 * RLOCK__MS)   /* and then for the others */
 
 static size_t held(const struct rlock__group *group)
@@ -29,7 +29,8 @@ static size_t held(const struct rlock__group *group)
     return n;
 }
 
-/* What a member's call says of it; nothing, where it had no time to answer. */
+/* Notes what the member's call says about its server. A call without time for an answer says
+ * nothing. */
 static void note_answer(struct rlock__member *member)
 {
     if (member->code == 0 || member->code == RLOCK_EBUSY) {
@@ -41,8 +42,9 @@ static void note_answer(struct rlock__member *member)
 }
 
 /*
- * How many members could grant it, now or when their holder has gone. Who has not answered in this
- * round may, if the round is decided early; one that had no time to tell is as it was before.
+ * How many members could grant the lock, now or when their holder is gone. If the round is decided
+ * early, a member without an answer counts too. A member that had no time to answer counts as it
+ * did before.
  */
 static size_t working(const struct rlock__group *group, bool late)
 {
@@ -60,7 +62,8 @@ static size_t working(const struct rlock__group *group, bool late)
     return n;
 }
 
-/* The members that gave a level more what it asks for, or if that is decided early may yet. */
+/* How many members gave the nested level what it needs. If that is decided early, members without
+ * an answer count too. */
 static size_t extended(const struct rlock__group *group, bool late)
 {
     size_t n = 0;
@@ -71,8 +74,8 @@ static size_t extended(const struct rlock__group *group, bool late)
     return n;
 }
 
-/* "no quorum: 2 of 5, 3 needed", or at most so many where the rest need not be waited for; and
- * why of the first that did not count. */
+/* Writes "no quorum: 2 of 5, 3 needed", with "at most" if the effort did not wait for the rest; and
+ * why the first of the others did not count. */
 static void describe_no_quorum(struct rlock__group *group, size_t n_working, bool late)
 {
     const struct rlock__group_spec *spec = group->spec;
@@ -92,7 +95,7 @@ static void describe_no_quorum(struct rlock__group *group, size_t n_working, boo
     }
 }
 
-/* No quorum, for certain: what that says to the caller. */
+/* The code of a round that certainly did not get a quorum. */
 static int verdict(struct rlock__group *group, bool late)
 {
     size_t n = group->count > 0 ? extended(group, late) : working(group, late);
@@ -124,10 +127,11 @@ static int verdict(struct rlock__group *group, bool late)
 }
 
 /*
- * Who holds a minority keeps others out, and is kept out by them: once the others have answered,
- * silent members are waited for twice as long as the slowest of all usually takes, or took. Not
- * where they are so many that the outcome would be in doubt, and not for a link that is being made
- * for the first time. Who was silent already when it was asked is waited for so much less.
+ * A client with a minority keeps others out, and they keep it out. So once the other members have
+ * answered, silent ones have limited time: twice the slowest round trip of all members, usual or in
+ * this round, less the time for which the silent servers had been silent before. There is no limit
+ * while so many are silent that the outcome would be in doubt, or a link connects for the first
+ * time.
  */
 static int64_t patience(const struct rlock__group *group)
 {
@@ -157,13 +161,13 @@ static int64_t patience(const struct rlock__group *group)
 static void take_rest(struct rlock__group *group, int64_t wait_us, int64_t now)
 {
     RLOCK__EACH_MEMBER(member, group) {
-        if (!member->tried && !member->running) { /* else once an earlier effort has left it */
+        if (!member->tried && !member->running) { /* or after an earlier effort left it */
             rlock__member_take(member, wait_us, false, now);
         }
     }
 }
 
-/* A wait for a member, within that of the whole. */
+/* A wait for a member, limited by the wait of the whole. */
 static int64_t at_most(const struct rlock__group *group, int64_t wait_us, int64_t now)
 {
     return rlock__max(rlock__min(wait_us, group->deadline - now), 1);
@@ -187,7 +191,7 @@ static void after_first(struct rlock__group *group, int64_t now)
     take_rest(group, held ? at_most(group, rest, now) : 0, now);
 }
 
-/* Taken, or not to be had any more, or open yet. */
+/* Ends the round if it has a quorum, or cannot get one any more. */
 static void go_on(struct rlock__group *group, int64_t now)
 {
     bool nested = group->count > 0;
@@ -219,7 +223,7 @@ static void moved(struct rlock__group *group, struct rlock__member *member, int6
 {
     if (member->tried && !member->running) {
         if (member->code == RLOCK_ETIMEDOUT &&
-            member->call.acquire.contended) { /* it was waited for */
+            member->call.acquire.contended) { /* the call waited for a holder */
             member->code = RLOCK_EBUSY;
         }
         note_answer(member);
@@ -227,7 +231,7 @@ static void moved(struct rlock__group *group, struct rlock__member *member, int6
         group->answered_at =
             member->code == 0 || member->code == RLOCK_EBUSY ? now : group->answered_at;
     }
-    if (group->first != NULL && group->first != member) { /* it is asked behind the first */
+    if (group->first != NULL && group->first != member) { /* the round waits for the first */
         return;
     }
     if (group->first != NULL) {
@@ -239,8 +243,8 @@ static void moved(struct rlock__group *group, struct rlock__member *member, int6
     go_on(group, now);
 }
 
-/* How many members may be free: all but those that cannot grant it, and those that were busy and
- * have not spoken since. */
+/* How many members may be free: all but those that cannot grant the lock, and those that were busy
+ * and whose channel has had no message since. */
 static size_t open_to_it(const struct rlock__group *group)
 {
     size_t n = 0;
@@ -253,8 +257,9 @@ static size_t open_to_it(const struct rlock__group *group)
 }
 
 /*
- * Most of a release's messages come together. Not all who wait go at once, lest each gets a part:
- * within a round trip, and within more of them the more rounds came to nothing.
+ * Most of a release's messages come together. If all waiters asked at once, each might get a part.
+ * So each waits for a random time of up to a round trip, and of up to more of them after more
+ * failed rounds.
  */
 static void on_message(struct rlock__group *group, int64_t now)
 {
@@ -280,8 +285,8 @@ static int64_t again_at(struct rlock__group *group, int64_t now)
     return now + RLOCK__MS + rlock__group_random(group, rlock__min(pause, last - now - RLOCK__MS));
 }
 
-/* Levels are counted here alone. Servers are asked for one more, and rid of it again, where it asks
- * for what they have not given: a longer lease, or to be renewed. */
+/* Only the group counts levels. If the new level needs what the servers have not given, which is a
+ * longer lease or the renewal, the members take a level more, and release it again. */
 static void nest(struct rlock__group *group, int64_t now)
 {
     const struct rlock__effort *effort = &group->effort;
@@ -293,7 +298,7 @@ static void nest(struct rlock__group *group, int64_t now)
         return;
     }
     RLOCK__EACH_MEMBER(member, group) {
-        if (member->state == RLOCK__MEMBER_HELD) { /* else once it has left what was more */
+        if (member->state == RLOCK__MEMBER_HELD) { /* others follow once they have left */
             rlock__member_take(member, 0, false, now);
         }
     }
@@ -316,13 +321,14 @@ static int64_t valid_until(const struct rlock__group_spec *spec, const int64_t *
     return sorted[spec->quorum - 1];
 }
 
-/* Enough have let go for nobody else to be kept out; the others follow. */
+/* The release is complete when enough members are free that others can get a quorum. The rest
+ * follows. */
 static bool left(const struct rlock__group *group, int *ret_code)
 {
     size_t out = 0, pending = 0;
 
     RLOCK__EACH_MEMBER(member, group) {
-        /* the lease of one that was not answered may end before that is known */
+        /* the lease of a member without an answer may end before we know */
         bool unanswered = member->call.kind == RLOCK__RELEASE && member->code == RLOCK_EINDOUBT;
 
         pending += member->running;
