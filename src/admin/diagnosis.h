@@ -36,10 +36,6 @@ void rlock__finding(struct rlock__diagnosis *d, enum rlock_level level, const ch
                     const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* A finding that prevents locks: the code, and the thread's detail. */
 void rlock__prevented(struct rlock__diagnosis *d, const char *subject, int code);
-/* Reports what is missing: a right as an ACL has it ("+zscore"), or with known false a command that
- * the server does not know. meaning: the consequence; for what only some kinds need, the kinds. */
-void rlock__lacks(struct rlock__diagnosis *d, enum rlock__use use, const char *right, bool known,
-                  const char *meaning);
 /* How a server refused what a doctor asks for: "is not permitted", or "is not supported". */
 const char *rlock__refused_how(const struct rlock__reply *reply);
 /* A number among the node's settings; none, of which the findings have told, where that is not

@@ -36,30 +36,11 @@ const char *rlock__refused_how(const struct rlock__reply *reply)
     return rlock__is_lacking(&class) ? "is not supported by the server" : "is not permitted";
 }
 
-void rlock__lacks(struct rlock__diagnosis *d, enum rlock__use use, const char *right, bool known,
-                  const char *meaning)
-{
-    const char *subject = known ? "rights" : "commands";
-    const char *how = known ? "is not permitted" : "is not supported by the server";
-
-    if (use == RLOCK__FOR_ALL) {
-        rlock__finding(d, RLOCK_LOG_ERROR, subject, "%s %s: %s", right, how, meaning);
-        d->code = d->code == 0 ? (known ? RLOCK_EPERM : RLOCK_EREFUSED) : d->code;
-    } else if (use == RLOCK__FOR_EASE) {
-        rlock__finding(d, RLOCK_LOG_WARNING, subject, "%s %s: %s", right, how, meaning);
-    } else {
-        rlock__finding(d, RLOCK_LOG_WARNING, meaning, "such locks will not work: %s %s", right,
-                       how);
-        d->lacks[use] = true;
-    }
-}
-
 int64_t rlock__setting_number(struct rlock__diagnosis *d, const char *name, int64_t none)
 {
     struct rlock__reply reply;
 
-    return rlock__asker_words(&d->asker, &reply, "CONFIG", "GET", name, NULL) == 0 &&
-                   !rlock__reply_is_error(&reply)
+    return rlock__asker_words(&d->asker, &reply, "CONFIG", "GET", name, NULL) == 0
                ? rlock__bytes_number(rlock__reply_str(&reply, 1), none)
                : none;
 }

@@ -216,6 +216,26 @@ static struct rlock__bytes full_name(const char *before, struct rlock__bytes nam
     return rlock__bytes(buf->data, buf->len);
 }
 
+/* Reports what is missing: a right as an ACL has it ("+zscore"), or with known false a command that
+ * the server does not know. meaning: the consequence; for what only some kinds need, the kinds. */
+static void report(struct rlock__diagnosis *d, enum rlock__use use, const char *right, bool known,
+                   const char *meaning)
+{
+    const char *subject = known ? "rights" : "commands";
+    const char *how = known ? "is not permitted" : "is not supported by the server";
+
+    if (use == RLOCK__FOR_ALL) {
+        rlock__finding(d, RLOCK_LOG_ERROR, subject, "%s %s: %s", right, how, meaning);
+        d->code = d->code == 0 ? (known ? RLOCK_EPERM : RLOCK_EREFUSED) : d->code;
+    } else if (use == RLOCK__FOR_EASE) {
+        rlock__finding(d, RLOCK_LOG_WARNING, subject, "%s %s: %s", right, how, meaning);
+    } else {
+        rlock__finding(d, RLOCK_LOG_WARNING, meaning, "such locks will not work: %s %s", right,
+                       how);
+        d->lacks[use] = true;
+    }
+}
+
 /* A pattern as an ACL has it: "~redisson_lock_queue:{app:*". */
 static void report_name(struct rlock__diagnosis *d, const struct name *name)
 {
@@ -225,7 +245,7 @@ static void report_name(struct rlock__diagnosis *d, const struct name *name)
     (void)snprintf(right, sizeof(right), "%c%s%s%s*", name->lack == NO_KEY ? '~' : '&',
                    name->before != NULL ? name->before : "", name->before != NULL ? "{" : "",
                    prefix);
-    rlock__lacks(d, name->use, right, true, name->meaning);
+    report(d, name->use, right, true, name->meaning);
 }
 
 /* A right as an ACL has it: "+client|kill"; a command as one types it: "CLIENT KILL". */
@@ -238,7 +258,7 @@ static void report_command(struct rlock__diagnosis *d, const struct right *right
     for (i = 0; !known && name[i] != '\0'; i++) {
         name[i] = (char)(name[i] == '|' ? ' ' : toupper((unsigned char)name[i]));
     }
-    rlock__lacks(d, right->use, name, known, right->meaning);
+    report(d, right->use, name, known, right->meaning);
 }
 
 /* Where no lock will work, the rest does not matter: lacks. */
