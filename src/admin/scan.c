@@ -62,9 +62,7 @@ static int read_page(struct scan *scan, const struct sort *sort, const char *pat
         return rlock__fail(class.code, "%.*s", (int)reply.v[0].len, reply.v[0].str);
     }
     cursor = rlock__reply_str(&reply, 0);
-    memset(scan->cursor, 0, sizeof(scan->cursor));
-    memcpy(scan->cursor, cursor.at,
-           (size_t)rlock__min((int64_t)cursor.len, sizeof(scan->cursor) - 1));
+    (void)snprintf(scan->cursor, sizeof(scan->cursor), "%.*s", (int)cursor.len, cursor.at);
     rlock__buf_clear(&scan->keys);
     for (size_t i = 1; i < reply.n; i++) {
         struct rlock__bytes key = rlock__reply_str(&reply, i);
@@ -240,7 +238,7 @@ int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_sc
                       void *payload)
 {
     RLOCK__WHOLE;
-    struct scan scan = {.client = client, .fn = fn, .payload = payload, .cursor = "0"};
+    struct scan scan = {.client = client, .fn = fn, .payload = payload};
     int code;
 
     rlock__detail_clear();
