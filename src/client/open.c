@@ -231,9 +231,7 @@ static int init(struct rlock_client *client, const struct rlock_client_opts *opt
     code = code == 0 ? rlock__identity_init(client) : code;
     code = code == 0 ? init_net(client) : code;
     code = code == 0 ? init_fds(client) : code;
-    if (code == 0) {
-        code = init_router(client);
-    }
+    code = code == 0 ? init_router(client) : code;
     if (code == 0) {
         init_core(client);
         code = init_nodes(client);
