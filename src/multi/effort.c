@@ -35,15 +35,7 @@ void rlock__effort_end(struct rlock__group *group, int code)
     atomic_store(&group->awaited, code != 0);
     group->timer_at = RLOCK__NEVER;
     group->code = code;
-    if (group->owed > 0) {
-        rlock__group_leave_owed(group);
-    }
-    if (group->lost || group->count == 0) { /* maybe because a client was closed */
-        rlock__group_shed(group);
-    }
-    RLOCK__EACH_MEMBER(member, group) {
-        rlock__member_settle_renewal(member);
-    }
+    rlock__group_tidy(group);
     if (code != 0 && group->detail[0] == '\0') {
         (void)snprintf(group->detail, sizeof(group->detail), "lock %s: %s",
                        rlock__text(group->spec->name, name, sizeof(name)), rlock_strerror(code));
@@ -90,9 +82,6 @@ void rlock__group_taken(struct rlock__group *group, int64_t now)
         member->todo.finalize = member->state == RLOCK__MEMBER_HELD && member->provisional;
     }
     rlock__effort_end(group, 0);
-    if (group->spec->ops->counts_alone) { /* the members have what the second level was for */
-        rlock__group_shed_levels(group);
-    }
 }
 
 /* Whether the effort is in doubt about a member. An effort for a nested level asks only the members

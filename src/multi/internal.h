@@ -30,9 +30,10 @@ void rlock__group_drop(struct rlock__group *group, uint32_t n);
 
 /* ---- owed.c ---- */
 
-/* The effort is over: releases the levels that are owed. */
-void rlock__group_leave_owed(struct rlock__group *group);
-/* The same if the effort has taken a level more, which takes their place. */
+/* No effort is under way: the levels that are owed end, and members that have more levels than the
+ * rest needs give them back. */
+void rlock__group_tidy(struct rlock__group *group);
+/* The effort under way has taken a level more, which takes the place of those that are owed. */
 void rlock__group_replace_owed(struct rlock__group *group);
 
 /* ---- member.c ---- */

@@ -71,7 +71,7 @@ int rlock__group_owe(struct rlock__group *group, int64_t now,
     group->owed++;
     rlock__group_view_show(group);
     if (group->phase == RLOCK__GROUP_IDLE) {
-        rlock__group_leave_owed(group);
+        rlock__group_tidy(group);
         rlock__group_step(group, now, ret_step);
     } else if (rlock__group_left(group) == 0) {
         end_renewal(group, ret_step);
@@ -87,10 +87,12 @@ static void drop(struct rlock__group *group)
     rlock__group_drop(group, n);
 }
 
-void rlock__group_leave_owed(struct rlock__group *group)
+void rlock__group_tidy(struct rlock__group *group)
 {
-    drop(group);
-    if (group->count == 0) {
+    if (group->owed > 0) {
+        drop(group);
+    }
+    if (group->lost || group->count == 0) { /* maybe because a client was closed */
         rlock__group_shed(group);
     } else {
         rlock__group_shed_levels(group);
@@ -128,5 +130,4 @@ void rlock__group_replace_owed(struct rlock__group *group)
     RLOCK__EACH_MEMBER(member, group) {
         settle_renewal(member);
     }
-    rlock__group_shed_levels(group);
 }
