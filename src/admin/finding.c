@@ -31,9 +31,8 @@ void rlock__prevented(struct rlock__diagnosis *d, const char *subject, int code)
 
 const char *rlock__refused_how(const struct rlock__reply *reply)
 {
-    const struct rlock__class class = rlock__classify(reply);
-
-    return rlock__is_lacking(&class) ? "is not supported by the server" : "is not permitted";
+    return rlock__error_is(reply, RLOCK__LACKING) ? "is not supported by the server"
+                                                  : "is not permitted";
 }
 
 int64_t rlock__setting_number(struct rlock__diagnosis *d, const char *name, int64_t none)

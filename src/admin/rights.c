@@ -167,9 +167,7 @@ static enum verdict judge(const struct rlock__reply *reply)
         return NO_COMMAND;
     }
     if (strncmp(text, "NOPERM", 6) != 0) {
-        const struct rlock__class class = rlock__classify(reply);
-
-        return rlock__is_lacking(&class) ? UNKNOWN : PERMITTED;
+        return rlock__error_is(reply, RLOCK__LACKING) ? UNKNOWN : PERMITTED;
     }
     if (strstr(text, " channel") != NULL) {
         return NO_CHANNEL;

@@ -56,12 +56,12 @@ bool rlock__refused_finally(const struct rlock__reply *reply)
 {
     int code = code_of(reply);
 
-    return code == RLOCK_EAUTH || rlock__is_not_ready(reply) ||
+    return code == RLOCK_EAUTH || rlock__error_is(reply, RLOCK__NOT_READY) ||
            begins(rlock__reply_str(reply, 0), "DENIED");
 }
 
 bool rlock__refused_all(const struct rlock__reply *reply)
 {
-    return rlock__reply_is_error(reply) &&
-           (begins(rlock__reply_str(reply, 0), "NOAUTH") || rlock__is_not_ready(reply));
+    return rlock__reply_is_error(reply) && (begins(rlock__reply_str(reply, 0), "NOAUTH") ||
+                                            rlock__error_is(reply, RLOCK__NOT_READY));
 }

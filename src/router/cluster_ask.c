@@ -93,11 +93,9 @@ static void on_config(struct rlock__cluster *cluster, const struct rlock__reply 
 /* Whether it is not permitted, or the server does not support it. */
 static bool is_refused(struct rlock__cluster *cluster, const struct rlock__reply *reply)
 {
-    const struct rlock__class class =
-        rlock__reply_is_error(reply) ? rlock__classify(reply) : (struct rlock__class){0};
-
-    cluster->lacks_nodes = rlock__reply_is_error(reply) && rlock__is_lacking(&class);
-    return cluster->lacks_nodes || class.code == RLOCK_EPERM;
+    cluster->lacks_nodes = rlock__error_is(reply, RLOCK__LACKING);
+    return cluster->lacks_nodes ||
+           (rlock__reply_is_error(reply) && rlock__classify(reply).code == RLOCK_EPERM);
 }
 
 static void note_once(struct rlock__cluster *cluster, const char *what)

@@ -16,28 +16,33 @@ struct rlock__class {
                          */
         RLOCK__WAIT,    /* it may pass: only a call that waits tries again */
     } way;
+    unsigned is;      /* RLOCK__SCATTERED and so on */
     const char *hint; /* for texts: what is wrong, or what to do */
 };
 
+/* What else an error says. */
+enum {
+    RLOCK__SCATTERED = 1 << 0,  /* its keys are spread: one command for each may succeed */
+    RLOCK__REDIRECTED = 1 << 1, /* its keys lie at another server */
+    RLOCK__MOVING = 1 << 2,     /* the slot is being moved: it was refused, or stopped halfway */
+    RLOCK__ABORTED = 1 << 3,    /* its script was stopped halfway, and may have done its work */
+    RLOCK__DEMOTED = 1 << 4,    /* the server is a replica now: it takes no locks any more */
+    RLOCK__NOT_READY = 1 << 5,  /* the server serves nobody yet, or has no room for a connection */
+    RLOCK__LACKING = 1 << 6,    /* the server does not know a command */
+    RLOCK__UNEXPLAINED = 1 << 7 /* the hint says no more than that it was refused */
+};
+
+#define RLOCK__MOVES "the slot is being moved" /* the hint of RLOCK__MOVING */
+
 struct rlock__class rlock__classify(const struct rlock__reply *reply);
-/* Whether it was refused because of where its keys lie: one command for each may be done. */
-bool rlock__is_scattered(const struct rlock__reply *reply);
-/* Whether a script was stopped in the middle, so that it may have done what it was for. */
-bool rlock__is_aborted(const struct rlock__reply *reply);
-/* Whether the server says that it is a replica now: it takes no locks any more. */
-bool rlock__is_demoted(const struct rlock__reply *reply);
-/* Whether the error has the word at its start, or inside behind a blank or a dash: scripts wrap
- * errors. */
-bool rlock__error_has(const struct rlock__reply *reply, const char *word);
-/* Whether the server is not ready for anything yet, or has no room for this connection. */
-bool rlock__is_not_ready(const struct rlock__reply *reply);
-/* Whether the hint says more than that it was refused. */
-bool rlock__is_known(const struct rlock__class *class);
-/* Whether it was refused, or stopped in the middle, since the key's slot is being moved. */
-bool rlock__is_moving(const struct rlock__class *class);
-struct rlock__class rlock__class_of_moving(void);
-/* Whether the server does not know a command, and its name if the error says it; else "". */
-bool rlock__is_lacking(const struct rlock__class *class);
+
+/* Whether the reply is an error that says so. */
+static inline bool rlock__error_is(const struct rlock__reply *reply, unsigned what)
+{
+    return rlock__reply_is_error(reply) && (rlock__classify(reply).is & what) != 0;
+}
+
+/* The name of the command that the server does not know, if the error says it; else "". */
 void rlock__lacking(const struct rlock__reply *reply, char *out, size_t size);
 
 #endif

@@ -27,6 +27,11 @@ static struct rlock__class classify(const char *text)
     return rlock__classify(ERROR(text));
 }
 
+static bool is(unsigned what, const char *text)
+{
+    return rlock__error_is(ERROR(text), what);
+}
+
 static void check(const struct row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -44,21 +49,20 @@ static void check(const struct row *rows, size_t n)
 
 TEST(only_a_script_that_was_stopped_may_have_run)
 {
-    assert_true(rlock__is_aborted(ERROR(IN_70("ERR " ABORT))));
-    assert_true(rlock__is_aborted(ERROR(IN_62("@user_script: 1: " ABORT))));
-    assert_false(rlock__is_aborted(ERROR("TRYAGAIN Multiple keys request during rehashing")));
-    assert_false(rlock__is_aborted(ERROR("MOVED 3999 127.0.0.1:6381")));
+    assert_true(is(RLOCK__ABORTED, IN_70("ERR " ABORT)));
+    assert_true(is(RLOCK__ABORTED, IN_62("@user_script: 1: " ABORT)));
+    assert_false(is(RLOCK__ABORTED, "TRYAGAIN Multiple keys request during rehashing"));
+    assert_false(is(RLOCK__ABORTED, "MOVED 3999 127.0.0.1:6381"));
 }
 
 TEST(what_is_refused_for_its_keys_places_may_be_asked_for_one_by_one)
 {
-    assert_true(rlock__is_scattered(ERROR("TRYAGAIN Multiple keys request during rehashing")));
-    assert_true(rlock__is_scattered(ERROR("MOVED 3999 127.0.0.1:6381")));
-    assert_true(rlock__is_scattered(ERROR("ASK 3999 127.0.0.1:6381")));
-    assert_true(
-        rlock__is_scattered(ERROR("CROSSSLOT Keys in request don't hash to the same slot")));
-    assert_false(rlock__is_scattered(ERROR("CLUSTERDOWN Hash slot not served")));
-    assert_false(rlock__is_scattered(ERROR("OOM command not allowed")));
+    assert_true(is(RLOCK__SCATTERED, "TRYAGAIN Multiple keys request during rehashing"));
+    assert_true(is(RLOCK__SCATTERED, "MOVED 3999 127.0.0.1:6381"));
+    assert_true(is(RLOCK__SCATTERED, "ASK 3999 127.0.0.1:6381"));
+    assert_true(is(RLOCK__SCATTERED, "CROSSSLOT Keys in request don't hash to the same slot"));
+    assert_false(is(RLOCK__SCATTERED, "CLUSTERDOWN Hash slot not served"));
+    assert_false(is(RLOCK__SCATTERED, "OOM command not allowed"));
 }
 
 TEST(what_passes_soon_is_tried_again)

@@ -47,6 +47,7 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     struct rlock__class class = rlock__core_classify(call->core, reply);
     bool again =
         class.way == RLOCK__RETRY || (class.way == RLOCK__WAIT && call->acquire.wait_us != 0);
+    bool aborted = (class.is & RLOCK__ABORTED) != 0;
     char name[96], why[RLOCK__REFUSAL_SIZE];
 
     assert(class.code != 0); /* each refusal has a code */
@@ -55,12 +56,11 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     if (rlock__explains(call)) {
         rlock__explain(call, now, "was refused: %s", why);
     }
-    if (call->acquire.asked &&
-        rlock__is_aborted(reply)) { /* no other server can tell what the script did */
+    if (call->acquire.asked && aborted) { /* no other server can tell what the script did */
         rlock__acquire_retry(call, class.code, now);
         return;
     }
-    call->acquire.ticket->in_flight.ran |= rlock__is_aborted(reply);
+    call->acquire.ticket->in_flight.ran |= aborted;
     if (call->acquire.batch != NULL && call->acquire.batch->partial) {
         rlock__acquire_undo(call, class.code, now);
         return;

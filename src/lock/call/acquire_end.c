@@ -243,7 +243,7 @@ void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__re
 
     assert(call->step == RLOCK__GIVING_UP && call->code != 0);
     assert(call->request == NULL);
-    if (error && !partial && !rlock__is_aborted(reply)) {
+    if (error && !partial && !rlock__error_is(reply, RLOCK__ABORTED)) {
         rlock__acquire_late_refusal(call, now);
     } else if (reply != NULL && !error && !partial) {
         struct rlock__answer answer = call->spec->ops->read_acquire(call->spec, reply);

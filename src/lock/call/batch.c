@@ -144,7 +144,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     size_t n = batch == NULL ? 0 : batch->n, why = reason(reply, n);
     int64_t t0 = request->t0;
     bool garbled = request->garbled;
-    bool scattered = reply != NULL && rlock__reply_is_error(reply) && rlock__is_scattered(reply);
+    bool scattered = reply != NULL && rlock__error_is(reply, RLOCK__SCATTERED);
 
     assert(batch == NULL || batch->request == request); /* attempt() set it */
     if (batch != NULL) {

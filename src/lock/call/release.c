@@ -189,14 +189,15 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
     char name[96], why[RLOCK__REFUSAL_SIZE];
 
     assert(class.code != 0);
-    grant->resent |= rlock__is_aborted(reply);
+    grant->resent |= (class.is & RLOCK__ABORTED) != 0;
     if (call != NULL) {
         rlock__say(call, "lock %s: %s", rlock__spec_text(hold->spec, name),
                    rlock__refusal(hold->spec, grant->link->server, reply, NULL, why));
     }
     if (class.way == RLOCK__RETRY && call != NULL) {
         rlock__call_step(call, RLOCK__SLEEPING);
-        call->error = rlock__is_moving(&class) && grant->releasing ? RLOCK_EINDOUBT : class.code;
+        call->error =
+            (class.is & RLOCK__MOVING) != 0 && grant->releasing ? RLOCK_EINDOUBT : class.code;
         rlock__timer_set(
             &hold->spec->core->timers, &call->timer,
             rlock__min(call->deadline, now + rlock__backoff(hold->spec->core, call->failures++)));

@@ -221,7 +221,7 @@ static void on_decided(struct rlock__ack *ack, const struct rlock__waited *waite
 static bool settle_others(struct batch *batch, const struct rlock__reply *reply, int64_t now)
 {
     bool good = reply != NULL && !rlock__reply_is_error(reply);
-    bool scattered = reply != NULL && !good && rlock__is_scattered(reply);
+    bool scattered = reply != NULL && rlock__error_is(reply, RLOCK__SCATTERED);
 
     for (size_t i = 0; i < batch->n; i++) {
         int64_t status = good ? rlock__reply_int(reply, i + 2, 2) : 2;

@@ -10,12 +10,13 @@
 struct rlock__class rlock__core_classify(const struct rlock__core *core,
                                          const struct rlock__reply *reply)
 {
+    struct rlock__class class = rlock__classify(reply);
+
     assert(rlock__reply_is_error(reply));
-    if (core->driver.redirect != NULL &&
-        (rlock__error_has(reply, "MOVED") || rlock__error_has(reply, "ASK"))) {
-        return rlock__class_of_moving();
+    if (core->driver.redirect != NULL && (class.is & RLOCK__REDIRECTED) != 0) {
+        class = (struct rlock__class){RLOCK_EREFUSED, RLOCK__RETRY, RLOCK__MOVING, RLOCK__MOVES};
     }
-    return rlock__classify(reply);
+    return class;
 }
 
 static void write_lacking(const struct rlock__reply *error, const char *command, char *out,
@@ -38,13 +39,13 @@ const char *rlock__refusal(const struct rlock__spec *spec, const struct rlock__s
 {
     struct rlock__class class = rlock__core_classify(spec->core, error);
     char text[160], plain[120];
-    bool known = rlock__is_known(&class);
+    bool known = (class.is & RLOCK__UNEXPLAINED) == 0;
 
     assert(spec->core == server->core);
     (void)rlock__text(rlock__reply_str(error, 0), text, sizeof(text));
-    if (rlock__is_moving(&class) && spec->core->driver.slot != NULL) {
+    if ((class.is & RLOCK__MOVING) != 0 && spec->core->driver.slot != NULL) {
         (void)snprintf(plain, sizeof(plain), "slot %u is being moved", spec->slot);
-    } else if (rlock__is_lacking(&class)) {
+    } else if ((class.is & RLOCK__LACKING) != 0) {
         write_lacking(error, command, plain, sizeof(plain));
     } else {
         (void)snprintf(plain, sizeof(plain), "%s%s%s", command != NULL ? command : "",

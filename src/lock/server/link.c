@@ -284,7 +284,7 @@ void rlock__link_received(struct rlock__link *link, uint64_t gen, const struct r
 {
     struct rlock__pipeline *pipeline = &link->pipeline;
     struct rlock__core *core = link->server->core;
-    bool demoted = rlock__reply_is_error(reply) && rlock__is_demoted(reply);
+    bool demoted = rlock__error_is(reply, RLOCK__DEMOTED);
 
     assert(gen != 0 && gen <= pipeline->gen);
     if (demoted && pipeline->up && gen == pipeline->gen && !pipeline->drains) {
