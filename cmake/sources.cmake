@@ -156,7 +156,6 @@ set(RLOCK_TLS_SOURCES
     src/net/tls_built_in.c
     src/tls/context.c
     src/tls/session.c
-    src/tls/table.c
 )
 set(RLOCK_TLS_MODULE_SOURCES
     src/tls/module.c

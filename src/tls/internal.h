@@ -27,14 +27,4 @@ int rlock__tls_open(const struct rlock__tls_needs *needs, const char *ca_file,
                     const char *cert_file, const char *key_file, struct rlock__tls **ret_tls);
 void rlock__tls_close(struct rlock__tls *tls);
 
-int rlock__session_begin(const struct rlock__tls *tls, int fd, const char *host,
-                         struct rlock__session **ret_session);
-void rlock__session_end(struct rlock__session *session);
-int rlock__session_handshake(struct rlock__session *session);
-ssize_t rlock__session_write(struct rlock__session *session, const void *bytes, size_t len);
-ssize_t rlock__session_read(struct rlock__session *session, void *bytes, size_t len);
-short rlock__session_events(const struct rlock__session *session);
-const char *rlock__session_why(const struct rlock__session *session);
-void rlock__session_bye(struct rlock__session *session);
-
 #endif

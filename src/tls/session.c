@@ -4,6 +4,7 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
+#include <rlock/version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,8 +214,17 @@ static bool set_up(struct rlock__session *session, SSL_CTX *ctx)
     return true;
 }
 
-int rlock__session_begin(const struct rlock__tls *tls, int fd, const char *host,
-                         struct rlock__session **ret_session)
+static void end(struct rlock__session *session)
+{
+    if (session != NULL) {
+        SSL_free(session->ssl);
+        BIO_meth_free(session->method);
+        free(session);
+    }
+}
+
+static int begin(const struct rlock__tls *tls, int fd, const char *host,
+                 struct rlock__session **ret_session)
 {
     const struct rlock__tls_files *files = (const struct rlock__tls_files *)tls;
     SSL_CTX *ctx = NULL;
@@ -234,7 +244,7 @@ int rlock__session_begin(const struct rlock__tls *tls, int fd, const char *host,
     good = session != NULL && set_host(session, host) && set_up(session, ctx);
     SSL_CTX_free(ctx);
     if (!good) {
-        rlock__session_end(session);
+        end(session);
         ERR_clear_error();
         return rlock__tls_fail(files, RLOCK_ENOMEM, "TLS cannot be set up for this host");
     }
@@ -242,16 +252,7 @@ int rlock__session_begin(const struct rlock__tls *tls, int fd, const char *host,
     return 0;
 }
 
-void rlock__session_end(struct rlock__session *session)
-{
-    if (session != NULL) {
-        SSL_free(session->ssl);
-        BIO_meth_free(session->method);
-        free(session);
-    }
-}
-
-int rlock__session_handshake(struct rlock__session *session)
+static int handshake(struct rlock__session *session)
 {
     int r;
 
@@ -264,7 +265,7 @@ int rlock__session_handshake(struct rlock__session *session)
     return result(session, r);
 }
 
-ssize_t rlock__session_write(struct rlock__session *session, const void *bytes, size_t len)
+static ssize_t send_bytes(struct rlock__session *session, const void *bytes, size_t len)
 {
     size_t n = 0;
     int r;
@@ -274,7 +275,7 @@ ssize_t rlock__session_write(struct rlock__session *session, const void *bytes, 
     return r == 1 ? (ssize_t)n : result(session, r);
 }
 
-ssize_t rlock__session_read(struct rlock__session *session, void *bytes, size_t len)
+static ssize_t receive(struct rlock__session *session, void *bytes, size_t len)
 {
     size_t n = 0;
     int r;
@@ -288,19 +289,34 @@ ssize_t rlock__session_read(struct rlock__session *session, void *bytes, size_t 
     return result(session, r);
 }
 
-short rlock__session_events(const struct rlock__session *session)
+static short events(const struct rlock__session *session)
 {
     return session->events;
 }
 
-const char *rlock__session_why(const struct rlock__session *session)
+static const char *why(const struct rlock__session *session)
 {
     return session->why;
 }
 
-void rlock__session_bye(struct rlock__session *session)
+static void bye(struct rlock__session *session)
 {
     begin_call(session);
     (void)SSL_shutdown(session->ssl);
     ERR_clear_error();
 }
+
+const struct rlock__tls_table rlock__tls_table = {
+    .number = RLOCK__TLS_INTERFACE,
+    .version = RLOCK_VERSION,
+    .open = rlock__tls_open,
+    .close = rlock__tls_close,
+    .begin = begin,
+    .end = end,
+    .handshake = handshake,
+    .write = send_bytes,
+    .read = receive,
+    .events = events,
+    .why = why,
+    .bye = bye,
+};
