@@ -300,5 +300,5 @@ void rlock__conn_set_reply_cap(struct rlock__conn *conn, size_t bytes)
 bool rlock__conn_error_is_final(int code)
 {
     return code == RLOCK_EAUTH || code == RLOCK_ETLS || code == RLOCK_EPERM ||
-           code == RLOCK_EREFUSED || code == RLOCK_EINVAL;
+           code == RLOCK_EREFUSED;
 }

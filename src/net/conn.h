@@ -81,7 +81,7 @@ int rlock__conn_start(struct rlock__conn *conn, const uint64_t *unfenced, size_t
  *                or a server that is not ready;
  *   RLOCK_ETLS:  the peer's certificate, ours, or a peer that does not speak TLS;
  *   RLOCK_EAUTH, RLOCK_EPERM, RLOCK_EREFUSED: the server's own answers;
- *   RLOCK_ERESOURCE, RLOCK_ENOMEM: this process's lacks; RLOCK_EINVAL: the path is too long.
+ *   RLOCK_ERESOURCE, RLOCK_ENOMEM: this process's lacks.
  */
 int rlock__conn_step(struct rlock__conn *conn, int64_t now);
 /* Whether trying again will not help before somebody changes an option, a file or the server. */

@@ -1,58 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a connection comes up: the states from closed to up, see conn.h. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
+#include <utlist.h>
 
 #include "net/conn_state.h"
 
 /* Each step returns 1 when there is more to do now, 0 when it waits, or a negative code. */
 
-static int opened(struct rlock__conn *conn, int fd, bool under_way)
+/* Makes a socket in place of the one that is there, and begins to connect it. Returns 0 or an
+ * errno. */
+static int open_socket(struct rlock__conn *conn, const struct sockaddr *addr, socklen_t len)
 {
-    conn->fd = fd;
-    conn->state = under_way                 ? RLOCK__CONN_CONNECTING
-                  : conn->opts->tls != NULL ? RLOCK__CONN_TLS
-                                            : RLOCK__CONN_HELLO;
-    return 1;
+    int fd;
+
+    rlock__conn_leave_epoll(conn);
+    rlock__sock_changing();
+    (void)rlock__sock_close(conn->fd);
+    fd = rlock__sock_connect(addr, len);
+    conn->fd = fd >= 0 ? fd : -1;
+    rlock__sock_changed();
+    conn->state = RLOCK__CONN_CONNECTING;
+    return fd >= 0 ? 0 : -fd;
 }
 
-static size_t addresses_left(const struct rlock__conn *conn)
+static int fail_open(struct rlock__conn *conn, int error)
 {
-    size_t n = 0;
-
-    for (const struct addrinfo *addr = conn->next; addr != NULL; addr = addr->ai_next) {
-        n++;
-    }
-    return n;
+    return rlock__conn_fail(conn, rlock__sock_code(error), "cannot connect: %s", strerror(error));
 }
 
 /* Tries addresses until one does not fail at once; error: of the one before. */
 static int try_next(struct rlock__conn *conn, int error, int64_t now)
 {
     while (conn->next != NULL) {
-        const struct addrinfo *addr = conn->next;
-        bool under_way = false;
-        int fd;
+        struct addrinfo *addr = conn->next, *each;
+        int64_t left;
 
         /* A share of the time for each: an address that swallows packets must not eat it all. */
-        conn->address_deadline = now + (conn->deadline - now) / (int64_t)addresses_left(conn);
+        LL_COUNT2(addr, each, left, ai_next);
+        conn->address_deadline = now + (conn->deadline - now) / left;
         conn->next = addr->ai_next;
         rlock__sock_name(addr->ai_addr, addr->ai_addrlen, conn->peer);
-        rlock__conn_leave_epoll(conn);
-        rlock__sock_changing();
-        conn->fd = rlock__sock_close(conn->fd);
-        fd = rlock__sock_connect(addr->ai_addr, addr->ai_addrlen, &under_way);
-        conn->fd = fd >= 0 ? fd : -1;
-        rlock__sock_changed();
-        if (fd >= 0) {
-            return opened(conn, fd, under_way);
+        error = open_socket(conn, addr->ai_addr, addr->ai_addrlen);
+        if (error == 0) {
+            return 1;
         }
-        error = -fd;
     }
-    return rlock__conn_fail(conn, rlock__sock_code(error), "cannot connect: %s", strerror(error));
+    return fail_open(conn, error);
 }
 
 static int resolved(struct rlock__conn *conn, int code, int64_t now)
@@ -79,7 +78,8 @@ static int step_connecting(struct rlock__conn *conn, int64_t now)
     int error = rlock__sock_connected(conn->fd);
 
     if (error == 0) {
-        return opened(conn, conn->fd, false);
+        conn->state = conn->opts->tls != NULL ? RLOCK__CONN_TLS : RLOCK__CONN_HELLO;
+        return 1;
     }
     if (error != EINPROGRESS) {
         return try_next(conn, error, now);
@@ -240,20 +240,24 @@ int rlock__conn_step(struct rlock__conn *conn, int64_t now)
     return r;
 }
 
+static int begin_unix(struct rlock__conn *conn, const char *path)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int error;
+
+    assert(strlen(path) < sizeof(addr.sun_path)); /* a longer one is no URL */
+    memcpy(addr.sun_path, path, strlen(path));
+    error = open_socket(conn, (const struct sockaddr *)&addr, sizeof(addr));
+    return error == 0 ? 1 : fail_open(conn, error);
+}
+
 static int begin(struct rlock__conn *conn, int64_t now)
 {
     const struct rlock__uri *uri = conn->opts->uri;
-    bool under_way = false;
     int r;
 
     if (uri->path != NULL) {
-        rlock__sock_changing();
-        r = rlock__sock_connect_unix(uri->path, &under_way);
-        conn->fd = r >= 0 ? r : -1;
-        rlock__sock_changed();
-        return r >= 0 ? opened(conn, r, under_way)
-                      : rlock__conn_fail(conn, rlock__sock_code(-r), "cannot connect: %s",
-                                         strerror(-r));
+        return begin_unix(conn, uri->path);
     }
     r = rlock__resolve_literal(uri->host, uri->port, &conn->addrs);
     if (r <= 0) {

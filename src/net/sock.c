@@ -9,7 +9,6 @@
 #include <rlock/rlock.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 /*
@@ -69,7 +68,7 @@ static void set_tcp_options(int fd)
     set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS);
 }
 
-int rlock__sock_connect(const struct sockaddr *addr, socklen_t len, bool *ret_under_way)
+int rlock__sock_connect(const struct sockaddr *addr, socklen_t len)
 {
     int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int error;
@@ -83,24 +82,11 @@ int rlock__sock_connect(const struct sockaddr *addr, socklen_t len, bool *ret_un
     error = connect(fd, addr, len) == 0 ? 0 : errno;
     /* An interrupted connect() goes on by itself, as one in progress; calling it again would be an
      * error. */
-    *ret_under_way = error == EINPROGRESS || error == EINTR;
-    if (error != 0 && !*ret_under_way) {
+    if (error != 0 && error != EINPROGRESS && error != EINTR) {
         (void)rlock__sock_close(fd);
         return -error;
     }
     return fd;
-}
-
-int rlock__sock_connect_unix(const char *path, bool *ret_under_way)
-{
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    size_t len = strlen(path);
-
-    if (len >= sizeof(addr.sun_path)) {
-        return -ENAMETOOLONG;
-    }
-    memcpy(addr.sun_path, path, len + 1);
-    return rlock__sock_connect((const struct sockaddr *)&addr, sizeof(addr), ret_under_way);
 }
 
 int rlock__sock_connected(int fd)
@@ -156,8 +142,6 @@ int rlock__sock_code(int error)
         return RLOCK_ERESOURCE;
     case ENOMEM:
         return RLOCK_ENOMEM;
-    case ENAMETOOLONG:
-        return RLOCK_EINVAL;
     default:
         return RLOCK_ECONN;
     }

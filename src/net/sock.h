@@ -4,7 +4,6 @@
 #define RLOCK_NET_SOCK_H
 
 #include <netdb.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -26,10 +25,9 @@ void rlock__sock_changed(void) RLOCK__UNLOCKS(sock);
 void rlock__sock_name(const struct sockaddr *addr, socklen_t len,
                       char out[static RLOCK__SOCK_NAME_SIZE]);
 
-/* Makes a socket and begins to connect it. Returns it, or a negative errno; *ret_under_way says
- * whether it must still become writable. */
-int rlock__sock_connect(const struct sockaddr *addr, socklen_t len, bool *ret_under_way);
-int rlock__sock_connect_unix(const char *path, bool *ret_under_way);
+/* Makes a socket and begins to connect it, see rlock__sock_connected(). Returns it, or a negative
+ * errno. */
+int rlock__sock_connect(const struct sockaddr *addr, socklen_t len);
 /* Returns 0 when it is connected, EINPROGRESS, or the errno with which connecting failed. */
 int rlock__sock_connected(int fd);
 /* Closes it; -1 is ok. Returns -1. */
