@@ -57,7 +57,7 @@ bool rlock__router_confirms(struct rlock__router *router, struct rlock__io *io, 
     }
     if (io->greeted_at == 0) {
         io->greeted_at = now;
-        io->alive_at = rlock__conn_spoke_at(io->conn);
+        io->alive_at = rlock__conn_greeting(io->conn)->asked_at;
         io->is_confirmed = false;
         rlock__router_replan(router);
     }

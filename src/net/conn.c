@@ -280,11 +280,6 @@ const char *rlock__conn_peer(const struct rlock__conn *conn)
     return conn->peer;
 }
 
-int64_t rlock__conn_spoke_at(const struct rlock__conn *conn)
-{
-    return conn->spoke_at;
-}
-
 const struct rlock__greeting *rlock__conn_greeting(const struct rlock__conn *conn)
 {
     return &conn->hello.got;

@@ -54,8 +54,9 @@ struct rlock__conn_opts {
     const atomic_bool *names_plain;
 };
 
-/* What a server told in the handshake. */
+/* What the handshake brought. */
 struct rlock__greeting {
+    int64_t asked_at;   /* when the latest part of our greeting was sent, no later than that */
     uint64_t client_id; /* 0: not told */
     bool fenced;        /* none of the earlier connections that were to be killed lives on */
     int64_t uptime_s;   /* RLOCK__UNKNOWN: not told; 0 also: may have just started */
@@ -103,9 +104,7 @@ const char *rlock__conn_error(const struct rlock__conn *conn);
 /* Its address: "127.0.0.1:6379", "[::1]:6379", a path; until it is resolved, as in the options. */
 const char *rlock__conn_peer(const struct rlock__conn *conn);
 
-/* When the latest part of our greeting was sent, no later than that. */
-int64_t rlock__conn_spoke_at(const struct rlock__conn *conn);
-/* What the handshake brought; meaningful when up. */
+/* Meaningful when up. */
 const struct rlock__greeting *rlock__conn_greeting(const struct rlock__conn *conn);
 
 /* Sends as much as goes now. Returns how much that was (0: nothing now, wait for POLLOUT), or

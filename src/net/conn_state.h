@@ -44,8 +44,7 @@ struct rlock__conn {
     int64_t address_deadline;         /* of connecting to the present address */
     struct rlock__session *session;
     struct rlock__hello hello;
-    size_t said;      /* how much of hello.out was sent */
-    int64_t spoke_at; /* when some of it was, no later than that */
+    size_t said; /* how much of hello.out was sent */
     struct rlock__resp *resp;
     enum rlock__hello_manner manner;
     bool heard;      /* something was read */

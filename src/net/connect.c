@@ -136,8 +136,10 @@ static int greet(struct rlock__conn *conn, int64_t now)
     ssize_t sent = rlock__conn_write(conn, out->data + conn->said, out->len - conn->said);
     int got;
 
-    conn->spoke_at = sent > 0 ? now : conn->spoke_at;
-    conn->said += sent > 0 ? (size_t)sent : 0;
+    if (sent > 0) {
+        conn->hello.got.asked_at = now;
+        conn->said += (size_t)sent;
+    }
     /* Also when sending failed: a server that has no room for us says so and closes, unasked. */
     conn->state = RLOCK__CONN_HELLO;
     got = rlock__conn_read(conn);
@@ -178,12 +180,6 @@ static int step_hello(struct rlock__conn *conn, int64_t now)
     return r;
 }
 
-static int step_failed(struct rlock__conn *conn, int64_t now)
-{
-    (void)now;
-    return conn->code;
-}
-
 /* The states in which something is to be done, or waited for. */
 static const struct {
     int (*step)(struct rlock__conn *conn, int64_t now);
@@ -198,7 +194,7 @@ static const struct {
          "no answer to the TLS handshake (does it speak TLS? In a cluster, see tls-cluster)"},
     [RLOCK__CONN_HELLO] = {step_hello, POLLIN, "no answer"},
     [RLOCK__CONN_UP] = {NULL, POLLIN, NULL},
-    [RLOCK__CONN_FAILED] = {step_failed, 0, NULL},
+    [RLOCK__CONN_FAILED] = {NULL, 0, NULL},
 };
 
 short rlock__conn_events(const struct rlock__conn *conn)
@@ -225,6 +221,9 @@ int rlock__conn_step(struct rlock__conn *conn, int64_t now)
 {
     int r = 1;
 
+    if (conn->state == RLOCK__CONN_FAILED) {
+        return conn->code;
+    }
     while (r > 0) {
         r = states[conn->state].step != NULL ? states[conn->state].step(conn, now) : 0;
     }
