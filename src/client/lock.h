@@ -59,9 +59,7 @@ static inline size_t rlock__lock_n(const struct rlock_handle *lock)
 /* How many of these need not be had. */
 static inline size_t rlock__lock_spare(const struct rlock_handle *lock)
 {
-    bool quorum = (rlock__lock_caps(lock) & RLOCK__CAP_QUORUM) != 0;
-
-    return quorum ? lock->group->n - lock->group->quorum : 0;
+    return lock->group != NULL ? lock->group->n - lock->group->quorum : 0;
 }
 
 static inline struct rlock__spec *rlock__lock_spec(const struct rlock_handle *lock, size_t i)

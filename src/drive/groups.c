@@ -72,7 +72,7 @@ static bool is_closed(const struct rlock__group_spec *spec)
     for (size_t i = 0; i < spec->n; i++) {
         open += !atomic_load(&rlock__client_of(spec->members[i]->core)->closed);
     }
-    return open < ((spec->ops->caps & RLOCK__CAP_QUORUM) != 0 ? spec->quorum : spec->n);
+    return open < spec->quorum;
 }
 
 /* A lost hold, which its owner did not unlock before the clients were closed, ends with them. */

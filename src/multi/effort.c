@@ -100,13 +100,12 @@ static bool is_in_doubt(const struct rlock__group *group, const struct rlock__me
  * proves that the effort has no quorum, and that others can get one. */
 static bool is_open(const struct rlock__group *group)
 {
-    const struct rlock__group_spec *spec = group->spec;
     size_t n = 0;
 
     RLOCK__EACH_MEMBER(member, group) {
         n += is_in_doubt(group, member);
     }
-    return n > ((spec->ops->caps & RLOCK__CAP_QUORUM) != 0 ? spec->n - spec->quorum : 0);
+    return n > group->spec->n - group->spec->quorum;
 }
 
 /* By when a member is free, whatever became of its call. */

@@ -63,7 +63,7 @@ struct rlock__group_ops {
 /* A lock that is made of locks. Immutable, shared by handles and groups, reference counted. */
 struct rlock__group_spec {
     const struct rlock__group_ops *ops;
-    size_t n, quorum;
+    size_t n, quorum;          /* how many there are, and how many of them make a hold */
     bool together;             /* one script may take all members */
     struct rlock__spec *first; /* the program's first one; its client stands for the whole */
     int64_t max_lease_us;     /* RedLock: a server that started less than this ago does not count */

@@ -60,15 +60,13 @@ struct rlock__group_spec *rlock__group_spec_new(const struct rlock__group_ops *o
     }
     spec->ops = ops;
     spec->n = n;
-    spec->quorum = n / 2 + 1;
+    spec->quorum = (ops->caps & RLOCK__CAP_QUORUM) != 0 ? n / 2 + 1 : n;
     spec->first = members[0];
     atomic_init(&spec->refs, 1);
+    spec->together = (ops->caps & RLOCK__CAP_QUORUM) == 0 && n > 1;
     for (size_t i = 0; i < n; i++) {
         spec->members[i] = rlock__spec_ref(members[i]);
         spec->hash += members[i]->hash;
-    }
-    spec->together = (ops->caps & RLOCK__CAP_QUORUM) == 0 && n > 1;
-    for (size_t i = 0; i < n; i++) {
         spec->together = spec->together && members[i]->core == members[0]->core &&
                          members[i]->slot == members[0]->slot &&
                          (members[i]->ops->caps & RLOCK__CAP_TOGETHER) != 0;
