@@ -107,7 +107,8 @@ struct rlock__answer {
 struct rlock_ops {
     const char *kind; /* "reentrant" */
     unsigned caps;    /* enum rlock__caps */
-    char side;        /* 'x'; of a read/write lock 'r' or 'w': holds of one key and owner on each */
+    char side;        /* 'x' or 'w': one owner at a time holds it; 'r': several do. 'r' and 'w' are
+                         the sides of a read/write lock: an owner may hold both */
     char other_side;  /* of a read/write lock; 0: none */
 
     /* How long a waiter sleeps before it tries again, after so many such pauses. NULL: it waits on

@@ -16,13 +16,14 @@
  *              message, the end of a lease, or a recheck                          acquire_timer
  * PAUSING      it may ask, but lets other clients go first   acquire_go           acquire_timer
  * GIVING_UP    its code is decided. Its ticket is in         acquire_undo         acquire_settled,
- *              recovery; it waits a short time for its end                        _end_open
+ *              recovery; the call waits a short time for                          _end_open
+ *              the end of the recovery
  * COMPLETE     it is in core.done                            call_complete
  *
- * From NEW to PAUSING, acquire_give_up() leads to GIVING_UP if a copy of the attempt may run, else
- * to COMPLETE. Each step but NEW and COMPLETE has a timer, so no call waits for a message alone.
- * "Not acquired" is the answer only if every copy that was sent is accounted for. Otherwise the
- * answer is "in doubt".
+ * From NEW to PAUSING, acquire_give_up() leads to GIVING_UP if a copy of the attempt may run or may
+ * have run, else to COMPLETE. A hold that is passed on completes a call that waits. A call that
+ * waits for a message has a timer too, or the call that asks for its batch has one. "Not acquired"
+ * is the answer only if every copy that was sent is accounted for; else "in doubt", or "canceled".
  *
  * This file has the attempts and their answers. acquire_turn.c begins, acquire_wait.c sleeps and
  * wakes, acquire_grant.c judges a grant, acquire_end.c ends. acquire_state.c is below all of them.

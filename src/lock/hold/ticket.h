@@ -3,13 +3,16 @@
  * A ticket is what the client remembers of one number until no copy of the number can run any more.
  * The ticket is in one of these places:
  *
- *   CALL       call.acquire.ticket, from the first attempt on. So a call needs no memory to give up
+ *   CALL       call.acquire.ticket, from the first attempt on until the call is granted, gives up
+ *              or ends. So a call needs no memory to give up
  *   HOLD       grant.ticket: the number is held, and copies of its attempts are open. Very few
  *              holds have a ticket
- *   RECOVERY   core.recovery.tickets: no owner here holds the number (hold/recovery.h)
+ *   RECOVERY   core.recovery.tickets: no owner here holds the number, or not the level that was
+ *              given up (hold/recovery.h). A call that waits for the end points to the ticket
  *   SPARE      core.recovery.spares: the ticket has no number. A few are kept for the next calls
  *
- * A ticket that has nothing open and is not in recovery returns to the spares.
+ * When a call ends and nothing of its number is open, the ticket returns to the spares; so does a
+ * ticket whose recovery ends.
  */
 #ifndef RLOCK_LOCK_TICKET_H
 #define RLOCK_LOCK_TICKET_H
