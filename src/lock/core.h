@@ -203,7 +203,7 @@ struct rlock__core {
     struct rlock__server *servers;
     struct rlock__server *touched; /* the end of the event visits these servers alone, */
     struct rlock__server *changed; /* and the driver visits these: rlock__core_changed() */
-    int64_t version;               /* of the server that told it last; 0: none did */
+    int64_t version;               /* of the server that reported it last; 0: none did */
     bool lists_names;              /* a server lists a replica at an address that the map knows */
     unsigned n_connecting;         /* connections that are being made */
 
@@ -261,8 +261,8 @@ static inline void rlock__server_touch(struct rlock__server *server)
     }
 }
 
-/* Whether clients announce releases at this server on sharded channels, and hear them there. A node
- * of a cluster that has not told its version yet is taken for one like the others. */
+/* Whether clients use sharded channels at this server, for sending and receiving. A node of a
+ * cluster that has not reported its version yet is treated like the others. */
 static inline bool rlock__server_is_sharded(const struct rlock__server *server)
 {
     return (server->version != 0 ? server->version : server->core->version) >= 7;

@@ -224,7 +224,7 @@ void rlock__group_leave(struct rlock__group *group, int64_t now)
     lost = group->lost;
     rlock__group_drop(group, 1);
     if (lost) {
-        rlock__effort_end(group, RLOCK_ELOST); /* and gives back what is there still */
+        rlock__effort_end(group, RLOCK_ELOST); /* and gives back what is still held */
         return;
     }
     rlock__effort_phase(group, RLOCK__GROUP_LEAVING);

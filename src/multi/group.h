@@ -248,7 +248,7 @@ void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
     RLOCK__REQUIRES(groups);
 /* The group is lost, and nobody will unlock it. */
 void rlock__group_end_lost(struct rlock__group *group) RLOCK__REQUIRES(groups);
-/* A member's hold was lost, or may have expired. The whole may be lost by that. */
+/* A member's hold was lost, or may have expired. So the whole may be lost too. */
 void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now)
     RLOCK__REQUIRES(groups);
 /* Until when the owner may rely on the group; 0: it is not held, or it is lost. */

@@ -38,7 +38,7 @@ void rlock__peers_note(const struct rlock__group *group, int64_t now)
 {
     size_t n = 0; /* members that another library had in this round, when they were last asked */
 
-    RLOCK__EACH_MEMBER(member, group) { /* the texts of a call that runs are its own client's */
+    RLOCK__EACH_MEMBER(member, group) { /* a running call's texts belong to its core */
         n += member->tried && !member->running &&
              rlock__owner_is_foreign(rlock__bytes_of(member->texts.holder));
     }

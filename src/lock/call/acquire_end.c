@@ -22,7 +22,7 @@ void rlock__acquire_account_busy(struct rlock__call *call)
 
     assert(call->request == NULL); /* its answer was read */
     rlock__in_flight_answered(set, call->link, call->acquire.gen);
-    if (!call->acquire.asked || !ran) { /* what ran may be on the other side of the move */
+    if (!call->acquire.asked || !ran) { /* a copy may have run on the other side of the move */
         rlock__in_flight_refuted(set);
     }
 }
@@ -249,7 +249,7 @@ void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__re
         struct rlock__answer answer = call->spec->ops->read_acquire(call->spec, reply);
 
         if (answer.outcome == RLOCK__BUSY) {
-            /* what ran may be on the other side of the move */
+            /* a copy may have run on the other side of the move */
             bool is_elsewhere = call->acquire.asked && call->acquire.ticket->in_flight.ran;
 
             rlock__proof_refused(call, answer.holder, now);

@@ -179,8 +179,7 @@ void rlock__release_drop_levels(struct rlock__hold *hold, int code, int64_t now)
     rlock__release_end(hold, code, now);
 }
 
-/* The server refused the release. This copy changed nothing, unless it was aborted halfway. An
- * earlier copy may have changed something. */
+/* A refused copy changed nothing, unless it was aborted halfway. An earlier copy may have run. */
 static void on_refused(struct rlock__hold *hold, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__class class = rlock__core_classify(hold->spec->core, reply);
@@ -210,10 +209,9 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
     }
 }
 
-/* There will be no answer. Either the bytes that came were not a reply, or the connection broke
- * after ASKING and there was no memory to send the request again. The release of the last level is
- * sent again behind the fence: at once the first time, later after a pause, because a try may cost
- * a connection. */
+/* There will be no answer: the bytes that came were not a reply, or the connection broke after
+ * ASKING and there was no memory to send the request again. The last level's release is sent again
+ * behind the fence: at once, and later after a pause, as a try may cost a connection. */
 static void on_lost(struct rlock__hold *hold, int64_t now)
 {
     if (hold->grant->releasing) {
@@ -319,8 +317,8 @@ static void starve(struct rlock__hold *hold, int64_t now)
     rlock__release_drop_levels(hold, RLOCK_EINDOUBT, now);
 }
 
-/* If the hold was lost before the release was sent, ends it: the server does not have the hold, or
- * the recovery releases it. But if the owner's thread has ended, its last release goes on. */
+/* Ends a release whose hold was lost before it was sent: the server does not have the hold, or the
+ * recovery releases it. But the last release of a thread that has ended goes on. */
 static bool end_if_lost(struct rlock__hold *hold, int64_t now)
 {
     if (hold->state != RLOCK__HOLD_LOST ||

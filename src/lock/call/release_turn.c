@@ -10,7 +10,7 @@
 #include "lock/common.h"
 #include "lock/hold/hold.h"
 
-/* An owner tries an unlock again that ended in doubt: its level is not owed any more, as long as
+/* The owner tries again an unlock that ended in doubt: the level is not owed any more, as long as
  * this call waits. The call goes ahead of the owner's other calls in the line. */
 static void take_over(struct rlock__call *call)
 {

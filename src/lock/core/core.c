@@ -93,8 +93,8 @@ static void touch_all(struct rlock__core *core)
     }
 }
 
-/* Another server may have a key now. Releases there again what it may not know of, and verifies the
- * holds there. */
+/* Another server may have a key now. Sends it the recent releases again, and verifies the holds
+ * there. */
 static void look_again(struct rlock__core *core, int64_t now)
 {
     rlock__recent_repeat(core, now);

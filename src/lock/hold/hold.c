@@ -35,8 +35,8 @@ void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state)
 
     assert(may);
     (void)may;
-    assert(state != RLOCK__HOLD_HELD || hold->turn != NULL); /* only a call gets the hold, */
-    assert(state == RLOCK__HOLD_LOST || hold->busy);         /* or ends it, with the turn */
+    assert(state != RLOCK__HOLD_HELD || hold->turn != NULL); /* only a call with the turn */
+    assert(state == RLOCK__HOLD_LOST || hold->busy);         /* gets a hold, or ends it */
     hold->state = state;
 }
 

@@ -12,7 +12,7 @@
 #define PAUSE_US RLOCK__MS            /* the shortest pause: a subscriber has asked by then */
 #define PAUSE_MORE_US (3 * RLOCK__MS) /* and so much more, at random */
 #define TURNS 8                       /* releases before a pause for others that do not subscribe */
-#define PEERS_US RLOCK__SECOND        /* so long another library that held the lock may come back */
+#define PEERS_US RLOCK__SECOND        /* for so long another library may come back */
 #define OWED_US (64 * RLOCK__MS)      /* the longest time that is owed to our calls */
 #define YIELDS 5                      /* pauses for a poller that does not come */
 #define YIELD_US (2 * RLOCK__MS)      /* half of the first pause; each next one is twice as long */

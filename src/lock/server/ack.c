@@ -65,8 +65,7 @@ void rlock__ack_ran(struct rlock__ack *ack)
 void rlock__ack_leave(struct rlock__ack *ack)
 {
     assert(ack->is_open || (ack->link == NULL && ack->request == NULL));
-    assert(RLOCK__IMPLIES(ack->ran,
-                          ack->request == NULL)); /* a request that ran is its owner's again */
+    assert(RLOCK__IMPLIES(ack->ran, ack->request == NULL)); /* the owner has it again */
     if (ack->link != NULL) {
         assert(ack->link->acks != NULL);
         DL_DELETE(ack->link->acks, ack);

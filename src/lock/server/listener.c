@@ -39,7 +39,7 @@ void rlock__listener_begin(struct rlock__core *core, struct rlock__listener *lis
     if (core->closed || !join(listener)) {
         rlock__listener_end(listener);
     } else if (rlock__channel_is_subscribed(listener->channel)) {
-        rlock__listener_notify(listener); /* for others: a message may have come just before */
+        rlock__listener_notify(listener); /* a message may have come just before */
     }
 }
 

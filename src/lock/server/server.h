@@ -48,7 +48,7 @@ struct rlock__server {
     struct rlock__subscriber sub;
     char run_id[RLOCK__RUN_ID_SIZE]; /* "": unknown */
     unsigned life;                   /* counts its restarts */
-    int64_t version;      /* of a cluster's node: the first number of its Redis; 0 unknown */
+    int64_t version;      /* of a cluster's node: the first number of its Redis; 0: unknown */
     bool is_age_told;     /* it reports its uptime */
     bool is_age_missed;   /* that it does not is in the log */
     int64_t started_at;   /* by our clock: it started no later; RLOCK__UNKNOWN at first */
@@ -65,8 +65,8 @@ void rlock__server_fini(struct rlock__server *server);
  * its own count. Returns whether this is another run than before. */
 bool rlock__server_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,
                          int64_t now);
-/* A new connection to a node of a cluster learned the first number of its version of Redis; 0: it
- * does not tell. Nodes may differ while a cluster is upgraded. */
+/* A new connection to a node of a cluster has read the first number of its version of Redis; 0: not
+ * reported. Nodes may differ while a cluster is upgraded. */
 void rlock__server_found_version(struct rlock__server *server, int64_t version)
     RLOCK__REQUIRES(core);
 /* This is another run than before, or another server. Breaks the links to the one before, and wakes
