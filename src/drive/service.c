@@ -202,7 +202,10 @@ RLOCK__REQUIRES(send) static short events_of(const struct rlock__io *io)
     if (io->gen != 0) {
         return POLLRDHUP;
     }
-    return io->greeted_at == 0 ? rlock__conn_events(io->conn) : (short)0;
+    if (io->greeted_at != 0) {
+        return 0;
+    }
+    return rlock__conn_events(io->conn);
 }
 
 static void plan_node(struct rlock__node *node, int64_t now)

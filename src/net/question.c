@@ -103,9 +103,11 @@ int64_t rlock__question_plan(const struct rlock__question *question)
 void rlock__question_register(const struct rlock__question *question, int epoll_fd)
 {
     if (question->conn != NULL) {
-        short events =
-            rlock__question_is_open(question) ? rlock__conn_events(question->conn) : (short)0;
+        short events = 0;
 
+        if (rlock__question_is_open(question)) {
+            events = rlock__conn_events(question->conn);
+        }
         (void)rlock__conn_register(question->conn, epoll_fd, events, NULL);
     }
 }
