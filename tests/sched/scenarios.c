@@ -215,6 +215,17 @@ static const struct scenario scenarios[] = {
      .hold_us = 20 * MS,
      .pause_us = 10 * MS,
      .wait_us = 100 * MS},
+    {.name = "stalls-after-rest",
+     .moves = MOVE_LOCK | MOVE_TRY,
+     .actors_min = 2,
+     .actors_max = 4,
+     .clients = 1,
+     .names = 2,
+     .rounds = 4,
+     .hold_us = 5 * MS,
+     .pause_us = 200 * MS,
+     .wait_us = 200 * MS,
+     .stalls = true},
 };
 
 #define N_SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))

@@ -399,6 +399,17 @@ static void note_renewal(struct sim_owner *owner, int code)
     }
 }
 
+/* Whether the owner has a lost hold of a member, which another lock of its own took. */
+static bool has_lost_member(const struct sim_owner *owner)
+{
+    RLOCK__EACH_MEMBER(member, owner->group) {
+        if (member->tried && member->code == RLOCK_ELOST) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void sim_owner_done(struct sim_owner *owner)
 {
     struct sim_process *process = owner->process;
@@ -412,6 +423,10 @@ void sim_owner_done(struct sim_owner *owner)
     sim_trace(home, "process %u owner %llu: %s %u: %s, %u levels", process->index,
               (unsigned long long)owner->owner.id, owner->taking ? "take" : "leave", owner->lock,
               rlock_code_name(code), owner->group->count);
+    if (owner->taking && code == RLOCK_ELOST && owner->depth == 0 && !has_lost_member(owner)) {
+        sim_violate(home, "process %u owner %llu, lock %u: has lost what it did not have",
+                    process->index, (unsigned long long)owner->owner.id, owner->lock);
+    }
     if (owner->taking) {
         note_lease(owner, code);
         all->grants += code == 0;
