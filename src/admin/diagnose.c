@@ -176,14 +176,8 @@ int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn, voi
     RLOCK__WHOLE;
     struct rlock__diagnosis d = {.client = client, .fn = fn, .payload = payload};
     struct rlock__primaries primaries = {0};
-    int code;
+    int code = rlock__primaries_check(client, fn != NULL);
 
-    rlock__detail_clear();
-    if (client == NULL || fn == NULL) {
-        return rlock__fail(RLOCK_EINVAL, "client or fn is NULL");
-    }
-    code = rlock__client_check(client);
-    code = code == 0 ? rlock__client_check_wait(client) : code;
     if (code != 0) {
         return code;
     }

@@ -46,7 +46,7 @@ bool rlock__announces_sharded(const struct rlock__diagnosis *d);
 
 /* ---- diagnose_cluster.c, diagnose_replicas.c, diagnose_sentinels.c ---- */
 
-/* What comes of the replicas that the map knows, and of those that have a link. */
+/* Reports which replicas of the map have a link to their primary, and which of them count. */
 void rlock__look_at_replicas(struct rlock__diagnosis *d);
 /* What the node says of slots, and of the cluster; of all: once. */
 void rlock__look_at_cluster(struct rlock__diagnosis *d, bool of_all);

@@ -6,6 +6,18 @@
 
 #include "client/lock.h"
 
+int rlock__primaries_check(struct rlock_client *client, bool is_fn_set)
+{
+    int code;
+
+    rlock__detail_clear();
+    if (client == NULL || !is_fn_set) {
+        return rlock__fail(RLOCK_EINVAL, "client or fn is NULL");
+    }
+    code = rlock__client_check(client);
+    return code == 0 ? rlock__client_check_wait(client) : code;
+}
+
 /* Those that are known to be primaries now; of a plain URL its server. */
 static int gather(struct rlock_client *client, struct rlock__primaries *primaries)
 {

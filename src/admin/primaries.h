@@ -10,6 +10,8 @@ struct rlock__primaries {
     size_t n;
 };
 
+/* Whether a function that asks all servers may run, with a callback that is set: 0, or a code. */
+int rlock__primaries_check(struct rlock_client *client, bool is_fn_set);
 /* Waits until it is known which these are. Ones that have failed and were not replaced count too.
  * End with rlock__primaries_fini(), whatever it returns. */
 int rlock__primaries_find(struct rlock_client *client, struct rlock__primaries *ret_primaries);

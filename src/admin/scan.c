@@ -239,13 +239,7 @@ int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_sc
 {
     RLOCK__WHOLE;
     struct scan scan = {.client = client, .fn = fn, .payload = payload};
-    int code;
+    int code = rlock__primaries_check(client, fn != NULL);
 
-    rlock__detail_clear();
-    if (client == NULL || fn == NULL) {
-        return rlock__fail(RLOCK_EINVAL, "client or fn is NULL");
-    }
-    code = rlock__client_check(client);
-    code = code == 0 ? rlock__client_check_wait(client) : code;
     return code == 0 ? scan_all(&scan, pattern) : code;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A connection that one call opens for questions about a server, not about a lock. The replies may
- * be long, and must not delay those that locks wait for. The calling thread does all the work.
+ * be long, and must not delay replies to locks. The calling thread does all the work.
  */
 #ifndef RLOCK_DRIVE_ASK_H
 #define RLOCK_DRIVE_ASK_H

@@ -62,8 +62,8 @@ struct rlock_client {
         struct rlock__io *awaited; /* the links that wait for a reply */
         struct {
             struct rlock__timers due;    /* when the service thread serves each node next */
-            struct rlock__node *held_up; /* and those that may want a connection, and have to wait
-                                          * until others are made */
+            struct rlock__node *held_up; /* nodes that may want a connection while the core makes as
+                                          * many as it may at the same time */
         } to_serve;
         bool stop_service, stop_dispatcher;
         struct rlock__op *finished; /* operations that the dispatcher has to complete */

@@ -73,7 +73,7 @@ struct rlock__node {
     struct rlock__sub sub;
     /* When the service thread serves it next: in client.to_serve.due. Under the core's mutex. */
     struct rlock__timer due;
-    struct rlock__node *due_next; /* the service thread's: the next one of those that are due */
+    struct rlock__node *due_next; /* the service thread's: the next node that is due */
     struct rlock__node *held_up_prev, *held_up_next; /* in client.to_serve.held_up */
     bool is_held_up;                                 /* it is there */
     atomic_bool is_used;                             /* links to it are made */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The router of a client whose servers change: it knows which node has a lock's key. This is what
- * the threads of drive call. The routers themselves are above drive (src/router), and drive reaches
- * them through a table of operations.
+ * The router of a client whose servers change: it knows which node has a lock's key. The
+ * threads of drive call these functions. The routers themselves are above drive (src/router), and
+ * drive reaches them through a table of operations.
  */
 #ifndef RLOCK_DRIVE_ROUTER_H
 #define RLOCK_DRIVE_ROUTER_H

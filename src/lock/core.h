@@ -88,7 +88,7 @@ static inline struct rlock__bytes rlock__loss_name(const struct rlock__loss *los
 
 /*
  * What the server granted, and what keeps it. A row has one from its first attempt until the row is
- * freed; before a grant it is empty. A row whose calls only wait has none.
+ * freed; before a grant it is empty. A row has none while its calls only wait.
  */
 struct rlock__grant {
     union {
@@ -325,7 +325,7 @@ void rlock__core_replaced(struct rlock__server *server, int64_t now) RLOCK__REQU
  * now, waiters try again there, and the holds are verified there. */
 void rlock__core_rerouted(struct rlock__core *core, int64_t now) RLOCK__REQUIRES(core);
 /* Fires the timers that are due. The driver first hands over what it has received. Otherwise a
- * driver that was late itself would treat servers as late whose replies lie in the socket. */
+ * driver that was late itself would call a server late whose reply lies in the socket. */
 void rlock__core_tick(struct rlock__core *core, int64_t now) RLOCK__REQUIRES(core);
 int64_t rlock__core_next(const struct rlock__core *core) RLOCK__REQUIRES(core);
 /* A call begins; its result comes with its completion, maybe at once. */

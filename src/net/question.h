@@ -43,8 +43,8 @@ const char *rlock__question_error(const struct rlock__question *question);
 void rlock__question_failed(struct rlock__question *question);
 /* Until when to wait. */
 int64_t rlock__question_plan(const struct rlock__question *question);
-/* Has an epoll report what comes, without data, while the question is open. Where the system has no
- * room for that, what has come is read when the question is overdue. */
+/* Registers the question's connection in an epoll, without data, while the question is open. If the
+ * system has no room for that, the reply is read when the question is overdue. */
 void rlock__question_register(const struct rlock__question *question, int epoll_fd);
 
 #endif

@@ -24,8 +24,7 @@ struct rlock__node *rlock__router_node(struct rlock_client *client, struct rlock
 void rlock__router_set_silence(struct rlock_client *client, int64_t ms) RLOCK__REQUIRES(core);
 /* Another server may be the right one: its links end, and calls that wait for it learn that. */
 void rlock__router_withhold(struct rlock__node *node, int64_t now) RLOCK__REQUIRES(core);
-/* Calls that wait for this node are told why nothing is known. final: trying again will not help.
- */
+/* Fails the calls that wait for this node, with the reason. final: trying again will not help. */
 void rlock__router_tell(struct rlock__node *node, int code, bool final,
                         const char *why) RLOCK__NO_MUTEX;
 

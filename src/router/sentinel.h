@@ -51,7 +51,7 @@ void rlock__sentinel_go_on(struct rlock__sentinel *sentinel, int64_t now);
 bool rlock__sentinel_read_changes(struct rlock__sentinel *sentinel, int64_t now);
 /* Until when to wait. */
 int64_t rlock__sentinel_plan(const struct rlock__sentinel *sentinel);
-/* Has an epoll report what comes, without data. */
+/* Registers the Sentinel's connection in an epoll, without data. */
 void rlock__sentinel_register(const struct rlock__sentinel *sentinel, int epoll_fd);
 
 #endif

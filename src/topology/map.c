@@ -40,7 +40,7 @@ bool rlock__map_has(const struct rlock__map *map, const void *server)
 
 /* ---- What it learns ---- */
 
-/* What is told of a range. */
+/* What an answer or a redirection says about a range. */
 struct news {
     unsigned from, end;
     struct rlock__range range;
@@ -94,8 +94,8 @@ static bool are_alike(const struct rlock__range *one, const struct rlock__range 
            one->told_at == other->told_at;
 }
 
-/* Makes one range of those that go on like the one before: from the slot on, up to the range that
- * begins with end. */
+/* Joins neighboring ranges that say the same: from the slot `from` up to the range that begins with
+ * `end`. */
 static void join(struct rlock__map *map, unsigned from, unsigned end)
 {
     size_t first = index_of(map, from), last = first > 0 ? first - 1 : 0, next = last + 1;

@@ -6,7 +6,7 @@
  * slots; a redirection has no epoch. The map always accepts a redirection. An answer shows what one
  * server knew when it was asked. It does not override a redirection that came after the question,
  * nor an answer with a higher epoch. If CLUSTER SLOTS stands in for CLUSTER NODES, its answers have
- * epoch 0. The epochs do not tell which of two such answers is newer, so the later one counts.
+ * epoch 0. Epoch 0 does not show which of two answers is newer, so the later one counts.
  */
 #ifndef RLOCK_TOPOLOGY_MAP_H
 #define RLOCK_TOPOLOGY_MAP_H

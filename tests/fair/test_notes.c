@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the notes of a fair lock say of those who stand in front of it, and who is taken out of the
- * queue therefore. The scripts run on the simulated server. */
+/* The notes that a fair lock's scripts keep about waiters, and which waiters leave the queue
+ * because of them. The scripts run on the simulated server. */
 #include "sim/server.h"
 #include "support/alone.h"
 #include "support/test.h"
@@ -57,7 +57,7 @@ static void types(struct scene *s, const char *const *words)
     assert_true(sim_server_words(s->server, sim_server_connect(s->server), words));
 }
 
-/* Three wait, and each hears its channel. The lock is free: nobody has told the first of them. */
+/* Three waiters, each subscribed to its channel. The lock is free, and no message was sent. */
 static void begin(struct scene *s)
 {
     char channel[128];

@@ -153,7 +153,8 @@ TEST(asking_costs_the_same_whatever_is_held)
     free_specs(MANY);
 }
 
-/* A RedLock may lose a member and take it anew. Whoever reads the old view may stand still. */
+/* A RedLock may lose a member and take it again. A thread may stand still while it reads the old
+ * view. */
 TEST(a_member_that_is_taken_anew_is_shown)
 {
     struct rlock__group_spec *spec;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two owners of a client, to both of which the server granted the lock: the first one's hold is
- * gone, whatever took it away. */
+/* The server granted a lock to one owner of a client, and then to a second owner. So the hold of
+ * the first owner is gone, whatever ended it. */
 #include "support/alone.h"
 #include "support/test.h"
 

@@ -91,7 +91,7 @@ void rlock__acquire_account_busy(struct rlock__call *call);
 void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until);
 /* Writes the text that goes with a code. */
 void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now);
-/* Completes the call with a code, whose text was written before. */
+/* Completes the call with a code. The text of the code was written before. */
 void rlock__acquire_end(struct rlock__call *call, int code, int64_t now);
 /* The call did not get the lock, and nothing is in flight. Completes the call with the code. But if
  * an earlier copy may have taken the lock, or may still take it, undoes that first. */
@@ -101,8 +101,8 @@ void rlock__acquire_starve(struct rlock__call *call, int64_t now);
 /* Releases what the call's copies took, or may take, and waits a short while until none is open.
  * The rest of the call is over. */
 void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now);
-/* The answer to an attempt whose call is giving up. "Busy" may end the call. A grant is undone by
- * the release that was sent behind the attempt. */
+/* Reads the answer to an attempt whose call is giving up. "Busy" may end the call. If the answer is
+ * a grant, the release that was sent behind the attempt undoes it. */
 void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__reply *reply,
                                 int64_t now);
 /* The call has no more time to learn the outcome of its attempt. It ends in doubt, or as canceled

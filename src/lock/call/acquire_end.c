@@ -306,7 +306,7 @@ static bool take_back(struct rlock__call *call)
     return rlock__ticket_is_open(call->acquire.ticket);
 }
 
-/* Whether the reason for the code is the server's latest answer, whose text is written already. */
+/* Whether the server's latest answer is the reason for the code. Its text is written already. */
 static bool is_described(const struct rlock__call *call, int code)
 {
     return call->described && !is_out_of_reach(call, code) &&

@@ -264,7 +264,9 @@ void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t no
         if (call->kind == RLOCK__ACQUIRE && call->cancel == cancel) {
             rlock__acquire_cancel(call, now);
         }
-        if (before != NULL && before->step == RLOCK__COMPLETE) { /* by that: start again */
+        if (before != NULL &&
+            before->step ==
+                RLOCK__COMPLETE) { /* the cancellation ended that one too: start again */
             before = core->calls != NULL ? core->calls->all_prev : NULL;
         }
         call = before;
