@@ -158,7 +158,7 @@ static void start_holding(struct bench_worker *worker)
 
         test_text(name, sizeof(name), "held%06ld", i);
         struct rlock_handle *lock = make(client, "reentrant", name);
-        must(rlock_lock_with(lock, RLOCK_TAKE(.owner = rlock_owner_new(client)), NULL), "hold");
+        must(rlock_lock_for(lock, 0, RLOCK_TAKE(.owner = rlock_owner_new(client)), NULL), "hold");
         rlock_free(lock);
     }
 }

@@ -91,7 +91,7 @@ static void take_and_leave_all(struct bench_worker *worker)
 
     burst->left = burst->n;
     for (long i = 0; i < burst->n; i++) {
-        must(rlock_lock_async(burst->locks[i], RLOCK_TAKE(.owner = 1), on_done, burst, NULL),
+        must(rlock_lock_async(burst->locks[i], 0, RLOCK_TAKE(.owner = 1), on_done, burst, NULL),
              "lock_async");
     }
     await(burst);
@@ -123,8 +123,8 @@ static void wake(struct bench_worker *worker)
 
     must(rlock_lock(burst->others), "lock");
     burst->left = 1;
-    must(rlock_lock_async(burst->locks[0], RLOCK_TAKE(.owner = 1, .wait_ms = RLOCK_FOREVER),
-                          on_done, burst, NULL),
+    must(rlock_lock_async(burst->locks[0], RLOCK_FOREVER, RLOCK_TAKE(.owner = 1), on_done, burst,
+                          NULL),
          "lock_async");
     bench_hold(SETTLE_US); /* until it waits */
     began = bench_now_ns();

@@ -75,17 +75,16 @@ static int take_within(struct run *run)
 {
     const int64_t wait_ms = run->opts->wait_ms;
     const bool long_wait = run->opts->is_redlock && (wait_ms < 0 || wait_ms > FIRST_MS);
-    struct rlock_take how = {.size = sizeof(how),
-                             .wait_ms = long_wait ? FIRST_MS : wait_ms,
-                             .lease_ms = run->opts->lease_ms,
-                             .cancel = run->cancel};
-    int code = rlock_lock_with(run->lock, &how, &run->grant);
+    const struct rlock_take *how =
+        RLOCK_TAKE(.lease_ms = run->opts->lease_ms, .cancel = run->cancel);
+    int code = rlock_lock_for(run->lock, long_wait ? FIRST_MS : wait_ms, how, &run->grant);
 
     if (long_wait && (code == RLOCK_ETIMEDOUT || code == RLOCK_ENOQUORUM ||
                       code == RLOCK_ENOTREPLICATED || code == RLOCK_EINDOUBT)) {
         cli_say(run->opts, run->name, "waiting: %s", cli_reason(run->opts, run->name, code));
-        how.wait_ms = wait_ms < 0 ? wait_ms : wait_ms - FIRST_MS;
-        code = rlock_lock_with(run->lock, &how, &run->grant);
+        const int64_t rest_ms = wait_ms < 0 ? wait_ms : wait_ms - FIRST_MS;
+
+        code = rlock_lock_for(run->lock, rest_ms, how, &run->grant);
     }
     return code;
 }

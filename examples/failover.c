@@ -266,7 +266,7 @@ _Noreturn static void work(void)
         code = rlock_reentrant_new(client, name, NULL, &locks[i]);
     }
     for (int i = 0; code == 0 && atomic_load(&shared->open); i = (i + 1) % NAMES) {
-        if (rlock_lock_with(locks[i], RLOCK_TAKE(.wait_ms = 5000), NULL) == 0) {
+        if (rlock_lock_for(locks[i], 5000, NULL, NULL) == 0) {
             count(locks[i], i);
             (void)atomic_fetch_add(&shared->unsure, rlock_unlock(locks[i]) != 0);
         } else {

@@ -124,7 +124,7 @@ _Noreturn static void work(void)
     (void)signal(SIGINT, SIG_IGN);
     while (code == 0 && atomic_load(&shared->open)) {
         const int64_t began = now_us();
-        const int got = rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 1000), NULL);
+        const int got = rlock_lock_for(lock, 1000, NULL, NULL);
 
         if (got == 0) {
             note_time(now_us() - began);

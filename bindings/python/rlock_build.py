@@ -16,7 +16,8 @@ CHECKOUT = pathlib.Path(os.environ.get("RLOCK_SOURCE", INSIDE if INSIDE.exists()
 WORK = CHECKOUT / "build" / "python" if HERE.is_relative_to(CHECKOUT / "bindings") else HERE / "build"
 
 OURS = """
-int rlock_py_lock(struct rlock_handle *lock, const struct rlock_take *take, struct rlock_grant *grant, int *live);
+int rlock_py_lock(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take, struct rlock_grant *grant,
+                  int *live);
 int rlock_py_unlock(struct rlock_handle *lock, uint64_t owner, int *live);
 int rlock_py_unlock_async(struct rlock_handle *lock, uint64_t owner, int *live, rlock_done_fn *done, void *payload,
                           struct rlock_op **ret_op);
@@ -31,10 +32,10 @@ extern "Python" void rlock_py_log(enum rlock_level level, const char *text, void
 SOURCE = """
 #include <rlock/rlock.h>
 
-static int rlock_py_lock(struct rlock_handle *lock, const struct rlock_take *take, struct rlock_grant *grant,
-                         int *live)
+static int rlock_py_lock(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take,
+                         struct rlock_grant *grant, int *live)
 {
-    int code = rlock_lock_with(lock, take, grant);
+    int code = rlock_lock_for(lock, wait_ms, take, grant);
 
     __atomic_store_n(live, code == 0, __ATOMIC_RELEASE);
     return code;

@@ -45,8 +45,8 @@ static void on_locked(struct rlock_op *op, void *payload)
 
 static void begin(struct task *task)
 {
-    must(rlock_lock_async(lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = task->owner),
-                          on_locked, task, NULL),
+    must(rlock_lock_async(lock, RLOCK_FOREVER, RLOCK_TAKE(.owner = task->owner), on_locked, task,
+                          NULL),
          rlock_detail());
 }
 

@@ -83,7 +83,8 @@ class async_lock_call : public async_call
   public:
     async_lock_call(rlock_handle *native, std::uint64_t owner, const take &how,
                     std::error_code *ret_code) noexcept
-        : async_call(native, owner, ret_code), how_(handle_view::native_take(how, owner))
+        : async_call(native, owner, ret_code), wait_ms_(how.wait.count()),
+          how_(handle_view::native_take(how, owner))
     {
     }
     __attribute__((noinline)) bool await_suspend(std::coroutine_handle<> waiter) noexcept
@@ -91,7 +92,7 @@ class async_lock_call : public async_call
         const rlock_take how = how_;
 
         waiter_ = waiter;
-        const int code = rlock_lock_async(native_, &how, done, this, nullptr);
+        const int code = rlock_lock_async(native_, wait_ms_, &how, done, this, nullptr);
         if (code != 0) {
             code_ = code;
         }
@@ -109,6 +110,7 @@ class async_lock_call : public async_call
     }
 
   private:
+    std::int64_t wait_ms_;
     rlock_take how_;
 };
 

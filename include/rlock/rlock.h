@@ -67,11 +67,27 @@ extern "C" {
 #endif
 #endif
 
-/* Wait forever: a value for rlock_take.wait_ms. */
+#ifndef RLOCK_CHECK_RESULT
+#ifdef RLOCK_PLAIN
+/* Empty: plain declarations have no attributes. */
+#define RLOCK_CHECK_RESULT
+#else
+/* Marks a function whose result the caller must check, because only the result says whether the
+ * call took the lock. The compiler warns if a program ignores it; gcc warns even after a cast to
+ * void. Define it before you include this header to override it. */
+#define RLOCK_CHECK_RESULT __attribute__((warn_unused_result))
+#endif
+#endif
+
+/*
+ * How long a call waits is an argument, wait_ms. No option changes what it means:
+ *   - 0: the call tries once;
+ *   - RLOCK_FOREVER, or a time above RLOCK_TIME_MAX_MS: the wait has no end;
+ *   - a time below RLOCK_FOREVER: the call returns RLOCK_EINVAL.
+ */
 #define RLOCK_FOREVER (-1)
 
-/* The longest time: a hundred years. The library shortens longer times to it, but treats a longer
- * wait as RLOCK_FOREVER. */
+/* The longest time: a hundred years. The library shortens longer times to it, except a wait. */
 #define RLOCK_TIME_MAX_MS INT64_C(3162240000000)
 
 /* A call returns at most this many ms after its deadline or its cancellation. */
@@ -555,19 +571,17 @@ RLOCK_API void rlock_cancel_fire(struct rlock_cancel *cancel);
 /* How to take a lock. Set with RLOCK_TAKE(). */
 struct rlock_take {
     size_t size;
-    int64_t wait_ms;  /* how long to wait for the holder; 0: one attempt, RLOCK_FOREVER: wait
-                         forever; default 0 */
     int64_t lease_ms; /* a fixed lease, at least 10 and longer than the client's safety_margin_ms;
                          0: the client renews the lease until the unlock; default 0 */
     uint64_t owner;   /* the owner's id; 0: the calling thread; default 0 */
     struct rlock_cancel *cancel; /* ends the wait; must live until the call ends; default: none */
 };
 
-/* Makes the options of rlock_lock_with(): you name the options that you set, and the others have
- * their defaults. RLOCK_TAKE(.wait_ms = 500, .lease_ms = 10000). C only. */
+/* Makes the options of rlock_lock_for(): you name the options that you set, and the others have
+ * their defaults. RLOCK_TAKE(.lease_ms = 10000). C only. */
 #define RLOCK_TAKE(...) (&(struct rlock_take){.size = sizeof(struct rlock_take), __VA_ARGS__})
 
-/* Sets the default: one attempt with a renewed lease. size: see rlock_client_opts_init(). */
+/* Sets all options to their defaults. size: see rlock_client_opts_init(). */
 RLOCK_API void rlock_take_init(struct rlock_take *ret_take, size_t size);
 
 /* A grant of a lock. Set .size (RLOCK_GRANT_INIT) before the call. */
@@ -588,16 +602,17 @@ struct rlock_grant {
 /* Makes an empty grant for a call to fill. size: see rlock_client_opts_init(). */
 RLOCK_API void rlock_grant_init(struct rlock_grant *ret_grant, size_t size);
 
-/* Takes the lock, and waits forever if necessary. The client renews the lease until the unlock.
- * Blocks. Returns what rlock_lock_with() returns, except RLOCK_EBUSY and RLOCK_ETIMEDOUT. */
-RLOCK_API int rlock_lock(struct rlock_handle *lock);
+/* Takes the lock, and waits forever if necessary: rlock_lock_for(lock, RLOCK_FOREVER, NULL, NULL).
+ * Blocks. Returns what rlock_lock_for() returns, except RLOCK_EBUSY and RLOCK_ETIMEDOUT. */
+RLOCK_API RLOCK_CHECK_RESULT int rlock_lock(struct rlock_handle *lock);
 
-/* Tries once to take the lock, with a renewed lease. I/O: one round trip. Returns what
- * rlock_lock_with() returns. */
-RLOCK_API int rlock_try_lock(struct rlock_handle *lock);
+/* Tries once to take the lock: rlock_lock_for(lock, 0, NULL, NULL). I/O: one round trip. Returns
+ * what rlock_lock_for() returns. */
+RLOCK_API RLOCK_CHECK_RESULT int rlock_try_lock(struct rlock_handle *lock);
 
 /*
- * Takes the lock with the given options. take: NULL for one attempt with a renewed lease.
+ * Takes the lock, and waits up to wait_ms for it.
+ * wait_ms: 0, a time, or RLOCK_FOREVER. take: NULL for a renewed lease and the calling thread.
  * ret_grant: may be NULL.
  * Blocks for at most wait_ms + the client's op_timeout_ms + RLOCK_LATE_MS. wait_ms limits the wait
  * for the holder:
@@ -628,8 +643,9 @@ RLOCK_API int rlock_try_lock(struct rlock_handle *lock);
  *   RLOCK_EINVAL: an argument is wrong, or this owner holds another kind of lock under the name;
  *   RLOCK_ENOQUORUM (RedLock), ENOTREPLICATED, ENOTSUP, ECLOSED, EFORKED, ENOMEM, ERESOURCE.
  */
-RLOCK_API int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *take,
-                              struct rlock_grant *ret_grant);
+RLOCK_API RLOCK_CHECK_RESULT int rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms,
+                                                const struct rlock_take *take,
+                                                struct rlock_grant *ret_grant);
 
 /*
  * Gives up one level of the calling thread's hold. I/O: one round trip, within op_timeout_ms.
@@ -787,9 +803,12 @@ typedef void rlock_done_fn(struct rlock_op *op, void *payload);
  * never runs. After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
  */
 
-/* Takes the lock: the async form of rlock_lock_with(). */
-RLOCK_API int rlock_lock_async(struct rlock_handle *lock, const struct rlock_take *take,
-                               rlock_done_fn *done, void *payload, struct rlock_op **ret_op);
+/* Takes the lock: the async form of rlock_lock_for(). take: must name an owner; NULL returns
+ * RLOCK_EINVAL. */
+RLOCK_API RLOCK_CHECK_RESULT int rlock_lock_async(struct rlock_handle *lock, int64_t wait_ms,
+                                                  const struct rlock_take *take,
+                                                  rlock_done_fn *done, void *payload,
+                                                  struct rlock_op **ret_op);
 
 /* Gives up one level: the async form of rlock_unlock_as(). */
 RLOCK_API int rlock_unlock_async(struct rlock_handle *lock, uint64_t owner, rlock_done_fn *done,
@@ -827,7 +846,7 @@ RLOCK_API bool rlock_op_was_locked(const struct rlock_op *op);
 
 /*
  * Asks the operation of an rlock_lock_async() to end within RLOCK_LATE_MS. It may still complete
- * normally, or with RLOCK_ECANCELED (see rlock_lock_with()). Check its code, because it may have
+ * normally, or with RLOCK_ECANCELED (see rlock_lock_for()). Check its code, because it may have
  * the lock. The call has no effect on operations of other functions. op may be NULL or complete.
  */
 RLOCK_API void rlock_op_cancel(struct rlock_op *op);
@@ -910,7 +929,7 @@ RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_f
 /*
  * A hold that ends with its scope:
  *
- *     RLOCK_GUARD guard = rlock_guard_take(lock, NULL);
+ *     RLOCK_GUARD guard = rlock_guard_lock(lock);
  *     if (guard.code != 0) {
  *         return guard.code;
  *     }
@@ -926,10 +945,15 @@ struct rlock_guard {
     void *reserved[2];         /* NULL */
 };
 
-/* Takes the lock and returns the guard; see its .code. take: NULL waits forever, with a renewed
- * lease. Blocks. */
-RLOCK_API struct rlock_guard rlock_guard_take(struct rlock_handle *lock,
-                                              const struct rlock_take *take);
+/* Takes the lock like rlock_lock(), and returns the guard. Its code is what rlock_lock() returns.
+ * Blocks. */
+RLOCK_API RLOCK_CHECK_RESULT struct rlock_guard rlock_guard_lock(struct rlock_handle *lock);
+
+/* Takes the lock like rlock_lock_for(), and returns the guard. Its code is what rlock_lock_for()
+ * returns. Blocks. */
+RLOCK_API RLOCK_CHECK_RESULT struct rlock_guard rlock_guard_lock_for(struct rlock_handle *lock,
+                                                                     int64_t wait_ms,
+                                                                     const struct rlock_take *take);
 
 /* Ends a guard now. Returns the unlock's code, or 0 if there was nothing to unlock. */
 RLOCK_API int rlock_guard_end(struct rlock_guard *guard);

@@ -251,7 +251,7 @@ class handle_view
 
     /* Takes the lock, with a renewed lease, and waits forever. */
     void lock() { lock({forever, {}, nullptr}); }
-    /* Takes the lock with the given options. Throws on every failure of rlock_lock_with(), even on
+    /* Takes the lock with the given options. Throws on every failure of rlock_lock_for(), even on
      * RLOCK_EBUSY and ETIMEDOUT. */
     grant lock(const take &how)
     {
@@ -267,7 +267,7 @@ class handle_view
         const rlock_take asked = native_take(how, owner_);
         rlock_grant granted = RLOCK_GRANT_INIT;
 
-        ret_code = detail::error(rlock_lock_with(native_, &asked, &granted));
+        ret_code = detail::error(rlock_lock_for(native_, how.wait.count(), &asked, &granted));
         return given(granted);
     }
 
@@ -396,7 +396,7 @@ class handle_view
   protected:
     static rlock_take native_take(const take &how, std::uint64_t owner) noexcept
     {
-        return {sizeof(rlock_take), how.wait.count(), how.lease.count(), owner,
+        return {sizeof(rlock_take), how.lease.count(), owner,
                 how.cancel != nullptr ? how.cancel->native() : nullptr};
     }
     static grant given(const rlock_grant &granted) noexcept

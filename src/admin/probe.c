@@ -57,8 +57,8 @@ static int try_rival(struct rlock__diagnosis *d, const struct kind *kind,
     int code = kind->make_rival(d->client, rlock_name(lock, NULL), NULL, &rival);
 
     if (code == 0) {
-        code = rlock_lock_with(
-            rival, RLOCK_TAKE(.owner = rlock_owner_new(d->client), .wait_ms = kind->wait_ms), NULL);
+        code = rlock_lock_for(rival, kind->wait_ms, RLOCK_TAKE(.owner = rlock_owner_new(d->client)),
+                              NULL);
     }
     rival = rlock_free(rival);
     /* in a callback it cannot wait */
@@ -93,9 +93,9 @@ static int try_force(struct rlock__diagnosis *d, struct rlock_handle *lock)
 static int try_acquire(struct rlock__diagnosis *d, const struct kind *kind,
                        struct rlock_handle *lock)
 {
-    int code = rlock_lock_with(lock, PROBE, NULL);
+    int code = rlock_lock_for(lock, 0, PROBE, NULL);
 
-    code = code == 0 ? rlock_lock_with(lock, PROBE, NULL) : code;
+    code = code == 0 ? rlock_lock_for(lock, 0, PROBE, NULL) : code;
     return code == 0 ? try_rival(d, kind, lock) : code;
 }
 
@@ -221,7 +221,7 @@ static void try_multi(struct rlock__diagnosis *d, struct rlock_handle *const mem
     struct rlock_handle *lock = NULL;
     int code = rlock_multi_new(members, 2, NULL, &lock);
 
-    code = code == 0 ? rlock_lock_with(lock, PROBE, NULL) : code;
+    code = code == 0 ? rlock_lock_for(lock, 0, PROBE, NULL) : code;
     if (code != 0) {
         rlock__finding(d, RLOCK_LOG_WARNING, "multi", "such locks will not work: %s",
                        rlock_detail());

@@ -114,21 +114,22 @@ static int check_owner(uint64_t owner)
 
 /* ---- The calls ---- */
 
-int rlock_lock_async(struct rlock_handle *lock, const struct rlock_take *take, rlock_done_fn *done,
-                     void *payload, struct rlock_op **ret_op)
+int rlock_lock_async(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take,
+                     rlock_done_fn *done, void *payload, struct rlock_op **ret_op)
 {
     RLOCK__WHOLE;
     struct rlock_take checked;
     struct rlock_op *op;
     int code = rlock__lock_check_open(lock);
 
-    code = code == 0 ? rlock__take_read(take, &checked) : code;
+    code = code == 0 ? rlock__take_read(&wait_ms, take, &checked) : code;
     code = code == 0 ? check_owner(checked.owner) : code;
     code = code == 0 ? op_new(TAKE, lock, done, payload, &op) : code;
     if (code == 0) {
         struct rlock__owner owner = {.id = checked.owner, .given = true};
 
-        code = started(op, lock->vtable->begin_take(lock, &checked, owner, &op->op), ret_op);
+        code =
+            started(op, lock->vtable->begin_take(lock, wait_ms, &checked, owner, &op->op), ret_op);
     }
     return code;
 }

@@ -41,10 +41,11 @@ static int read_clients(const struct rlock_handle *lock, const struct rlock_take
     return 0;
 }
 
-static int begin_take(const struct rlock_handle *lock, const struct rlock_take *take,
-                      struct rlock__owner owner, struct rlock__op *op)
+static int begin_take(const struct rlock_handle *lock, int64_t wait_ms,
+                      const struct rlock_take *take, struct rlock__owner owner,
+                      struct rlock__op *op)
 {
-    struct rlock__effort effort = {.wait_us = take->wait_ms * RLOCK__MS,
+    struct rlock__effort effort = {.wait_us = wait_ms * RLOCK__MS,
                                    .lease_us = take->lease_ms * RLOCK__MS,
                                    .cancel = rlock__cancel_id(take->cancel)};
     int64_t max_lease = lock->group->max_lease_us, longest = 0, wait;

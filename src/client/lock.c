@@ -73,23 +73,25 @@ static int owner_of(uint64_t id, struct rlock__owner *ret_owner)
     return ret_owner->id != 0 ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
 }
 
-int rlock__take_read(const struct rlock_take *take, struct rlock_take *ret_take)
+int rlock__take_read(int64_t *inout_wait_ms, const struct rlock_take *take,
+                     struct rlock_take *ret_take)
 {
     struct rlock_take copy = {.size = sizeof(copy)};
 
+    if (*inout_wait_ms < RLOCK_FOREVER) {
+        return rlock__fail(RLOCK_EINVAL, "wait_ms is %lld, must be 0, positive, or RLOCK_FOREVER",
+                           (long long)*inout_wait_ms);
+    }
     if (!rlock__sized_take(&copy, take)) {
         return rlock__fail(
             RLOCK_EINVAL,
             "the take's size is not set, or it wants what this library does not know");
     }
-    if (copy.wait_ms < RLOCK_FOREVER) {
-        return rlock__fail(RLOCK_EINVAL, "wait_ms must be 0, positive, or RLOCK_FOREVER");
-    }
     if (copy.lease_ms != 0 && copy.lease_ms < LEASE_MIN_MS) {
         return rlock__fail(RLOCK_EINVAL, "lease_ms must be 0, or at least %d", LEASE_MIN_MS);
     }
-    copy.wait_ms = copy.wait_ms > RLOCK_TIME_MAX_MS ? RLOCK_FOREVER : copy.wait_ms;
     copy.lease_ms = rlock__min(copy.lease_ms, RLOCK_TIME_MAX_MS);
+    *inout_wait_ms = *inout_wait_ms > RLOCK_TIME_MAX_MS ? RLOCK_FOREVER : *inout_wait_ms;
     *ret_take = copy;
     return 0;
 }
@@ -128,8 +130,8 @@ static int end(const struct rlock_handle *lock, struct rlock__op *op, int code)
     return op->code == 0 ? 0 : rlock__fail(op->code, "%s", op->texts->detail);
 }
 
-int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *take,
-                    struct rlock_grant *ret_grant)
+int rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take,
+                   struct rlock_grant *ret_grant)
 {
     RLOCK__WHOLE;
     struct rlock__texts texts;
@@ -143,16 +145,16 @@ int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *take,
         code = rlock__fail(RLOCK_EINVAL, "the grant's size is not set");
     }
     if (code == 0) {
-        code = rlock__take_read(take, &checked);
+        code = rlock__take_read(&wait_ms, take, &checked);
     }
     if (code == 0) {
-        code = check_wait(lock, checked.wait_ms);
+        code = check_wait(lock, wait_ms);
     }
     if (code == 0) {
         code = owner_of(checked.owner, &owner);
     }
     if (code == 0) {
-        code = end(lock, &op, lock->vtable->begin_take(lock, &checked, owner, &op));
+        code = end(lock, &op, lock->vtable->begin_take(lock, wait_ms, &checked, owner, &op));
     }
     if (code == 0 && ret_grant != NULL) {
         rlock__sized_give(ret_grant, &op.grant);
@@ -162,12 +164,12 @@ int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *take,
 
 int rlock_lock(struct rlock_handle *lock)
 {
-    return rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER), NULL);
+    return rlock_lock_for(lock, RLOCK_FOREVER, NULL, NULL);
 }
 
 int rlock_try_lock(struct rlock_handle *lock)
 {
-    return rlock_lock_with(lock, NULL, NULL);
+    return rlock_lock_for(lock, 0, NULL, NULL);
 }
 
 /* ---- Giving up ---- */
@@ -195,15 +197,21 @@ int rlock_unlock(struct rlock_handle *lock)
     return rlock_unlock_as(lock, 0);
 }
 
-struct rlock_guard rlock_guard_take(struct rlock_handle *lock, const struct rlock_take *take)
+struct rlock_guard rlock_guard_lock_for(struct rlock_handle *lock, int64_t wait_ms,
+                                        const struct rlock_take *take)
 {
     struct rlock_guard guard = {.lock = lock, .owner = take != NULL ? take->owner : 0};
 
-    guard.code = take != NULL ? rlock_lock_with(lock, take, NULL) : rlock_lock(lock);
+    guard.code = rlock_lock_for(lock, wait_ms, take, NULL);
     if (guard.code != 0) {
         guard.lock = NULL;
     }
     return guard;
+}
+
+struct rlock_guard rlock_guard_lock(struct rlock_handle *lock)
+{
+    return rlock_guard_lock_for(lock, RLOCK_FOREVER, NULL);
 }
 
 int rlock_guard_end(struct rlock_guard *guard)

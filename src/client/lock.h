@@ -16,10 +16,11 @@
  * 0 is the calling thread.
  */
 struct rlock__vtable {
-    /* Begins to take the lock. Its client is open, and the take was checked. Returns 0, or why it
-     * did not begin: then it is not completed. */
-    int (*begin_take)(const struct rlock_handle *lock, const struct rlock_take *take,
-                      struct rlock__owner owner, struct rlock__op *op);
+    /* Begins to take the lock. Its client is open, and rlock__take_read() has read the wait and the
+     * take. Returns 0, or why it did not begin: then it is not completed. */
+    int (*begin_take)(const struct rlock_handle *lock, int64_t wait_ms,
+                      const struct rlock_take *take, struct rlock__owner owner,
+                      struct rlock__op *op);
     /* Begins to give up one level. The same; but its clients may be closed. */
     int (*begin_leave)(const struct rlock_handle *lock, struct rlock__owner owner,
                        struct rlock__op *op);
@@ -77,8 +78,10 @@ struct rlock_handle *rlock__lock_unref(struct rlock_handle *lock);
 int rlock__lock_check(const struct rlock_handle *lock);
 /* The same where the client must be open as well. */
 int rlock__lock_check_open(const struct rlock_handle *lock);
-/* Copies a take that is valid. */
-int rlock__take_read(const struct rlock_take *take, struct rlock_take *ret_take);
+/* Checks a wait and a take, and copies the take. A wait that is too long to have an end becomes
+ * RLOCK_FOREVER. */
+int rlock__take_read(int64_t *inout_wait_ms, const struct rlock_take *take,
+                     struct rlock_take *ret_take);
 
 /* ---- holder.c ---- */
 

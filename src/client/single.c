@@ -63,8 +63,9 @@ static int begin(const struct rlock_handle *lock, struct rlock__op *op,
     return rlock__begin(lock->client, &op->call, NULL, cancel);
 }
 
-static int begin_take(const struct rlock_handle *lock, const struct rlock_take *take,
-                      struct rlock__owner owner, struct rlock__op *op)
+static int begin_take(const struct rlock_handle *lock, int64_t wait_ms,
+                      const struct rlock_take *take, struct rlock__owner owner,
+                      struct rlock__op *op)
 {
     int64_t lease_us = take->lease_ms * RLOCK__MS;
     int code = 0;
@@ -74,7 +75,7 @@ static int begin_take(const struct rlock_handle *lock, const struct rlock_take *
     }
     op->call.kind = RLOCK__ACQUIRE;
     op->call.owner = owner;
-    op->call.acquire.wait_us = take->wait_ms * RLOCK__MS;
+    op->call.acquire.wait_us = wait_ms * RLOCK__MS;
     op->call.acquire.lease_us = lease_us;
     if (take->cancel != NULL) {
         code = rlock__cancel_watch(lock->client, take->cancel);

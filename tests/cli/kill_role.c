@@ -5,13 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TAKE RLOCK_TAKE(.wait_ms = 5000, .lease_ms = 8000)
+static int take(struct rlock_handle *lock)
+{
+    return rlock_lock_for(lock, 5000, RLOCK_TAKE(.lease_ms = 8000), NULL);
+}
 
 static int two_levels(struct rlock_handle *lock)
 {
-    int code = rlock_lock_with(lock, TAKE, NULL);
+    int code = take(lock);
 
-    code = code == 0 ? rlock_lock_with(lock, TAKE, NULL) : code;
+    code = code == 0 ? take(lock) : code;
     code = code == 0 ? rlock_unlock(lock) : code;
     return code == 0 ? rlock_unlock(lock) : code;
 }
@@ -19,10 +22,10 @@ static int two_levels(struct rlock_handle *lock)
 /* A writer reads, and goes on reading when it has given up writing. */
 static int downgrade(struct rlock_handle *write, struct rlock_handle *read)
 {
-    int code = rlock_lock_with(write, TAKE, NULL);
+    int code = take(write);
 
     code = code == 0 ? two_levels(read) : code;
-    code = code == 0 ? rlock_lock_with(read, TAKE, NULL) : code;
+    code = code == 0 ? take(read) : code;
     code = code == 0 ? rlock_unlock(write) : code;
     return code == 0 ? rlock_unlock(read) : code;
 }

@@ -26,13 +26,13 @@ void each_level_needs_its_unlock(struct fixture *f)
 
     assert_code(rlock_try_lock(lock), 0);
     assert_code(rlock_try_lock(lock), 0);
-    assert_code(actor_do(other, act_take, rival, NULL), RLOCK_EBUSY);
+    assert_code(actor_do(other, act_take, rival, 0, NULL), RLOCK_EBUSY);
     assert_code(rlock_unlock(lock), 0);
     assert_true(rlock_is_valid(lock));
-    assert_code(actor_do(other, act_take, rival, NULL), RLOCK_EBUSY);
+    assert_code(actor_do(other, act_take, rival, 0, NULL), RLOCK_EBUSY);
     assert_code(rlock_unlock(lock), 0);
-    assert_code(actor_do(other, act_take, rival, NULL), 0);
-    assert_code(actor_do(other, act_unlock, rival, NULL), 0);
+    assert_code(actor_do(other, act_take, rival, 0, NULL), 0);
+    assert_code(actor_do(other, act_unlock, rival, 0, NULL), 0);
 }
 
 void hold_count_follows_each_step(struct fixture *f)
@@ -57,7 +57,7 @@ void a_thousand_levels_are_a_thousand_unlocks(struct fixture *f)
     struct rlock_handle *lock = lock_new(f, client_open(f));
 
     for (uint32_t i = 1; i <= DEEP; i++) {
-        assert_code(TAKE(lock, .lease_ms = 60000), 0);
+        assert_code(TAKE(lock, 0, .lease_ms = 60000), 0);
     }
     assert_int_equal(rlock_hold_count(lock), DEEP);
     for (uint32_t i = 1; i <= DEEP; i++) {
@@ -91,10 +91,11 @@ void it_is_locked_from_lock_to_unlock(struct fixture *f)
     assert_false(is_locked(elsewhere));
 }
 
-static int act_is_locked(struct rlock_handle *lock, const struct rlock_take *take)
+static int act_is_locked(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
 
+    (void)wait_ms;
     (void)take;
     return rlock_inspect(lock, &info) == 0 ? info.locked : -1;
 }
@@ -105,9 +106,9 @@ void another_thread_sees_it_locked(struct fixture *f)
     struct actor *other = actor_open(f);
 
     assert_code(rlock_lock(lock), 0);
-    assert_int_equal(actor_do(other, act_is_locked, lock, NULL), 1);
+    assert_int_equal(actor_do(other, act_is_locked, lock, 0, NULL), 1);
     assert_code(rlock_unlock(lock), 0);
-    assert_int_equal(actor_do(other, act_is_locked, lock, NULL), 0);
+    assert_int_equal(actor_do(other, act_is_locked, lock, 0, NULL), 0);
 }
 
 void only_the_thread_that_took_it_holds_it(struct fixture *f)
@@ -119,12 +120,12 @@ void only_the_thread_that_took_it_holds_it(struct fixture *f)
     assert_int_equal(rlock_valid_ms(lock), 0);
     assert_code(rlock_lock(lock), 0);
     assert_true(rlock_is_valid(lock));
-    assert_false(actor_do(other, act_is_valid, lock, NULL));
-    assert_int_equal(actor_do(other, act_hold_count, lock, NULL), 0);
+    assert_false(actor_do(other, act_is_valid, lock, 0, NULL));
+    assert_int_equal(actor_do(other, act_hold_count, lock, 0, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
     assert_false(rlock_is_valid(lock));
     assert_int_equal(rlock_valid_ms(lock), 0);
-    assert_false(actor_do(other, act_is_valid, lock, NULL));
+    assert_false(actor_do(other, act_is_valid, lock, 0, NULL));
 }
 
 void unlock_by_another_thread_is_refused(struct fixture *f)
@@ -132,10 +133,10 @@ void unlock_by_another_thread_is_refused(struct fixture *f)
     struct rlock_handle *lock = lock_new(f, client_open(f));
     struct actor *holder = actor_open(f);
 
-    assert_code(actor_do(holder, act_lock, lock, NULL), 0);
+    assert_code(actor_do(holder, act_take, lock, RLOCK_FOREVER, NULL), 0);
     assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
-    assert_true(actor_do(holder, act_is_valid, lock, NULL));
-    assert_code(actor_do(holder, act_unlock, lock, NULL), 0);
+    assert_true(actor_do(holder, act_is_valid, lock, 0, NULL));
+    assert_code(actor_do(holder, act_unlock, lock, 0, NULL), 0);
 }
 
 void unlock_by_another_client_is_refused(struct fixture *f)
@@ -239,13 +240,13 @@ void force_unlock_wakes_a_waiter(struct fixture *f)
     int64_t forced_us;
 
     assert_code(rlock_lock(rival), 0);
-    actor_begin(waiter, act_lock, lock, NULL);
+    actor_begin(waiter, act_take, lock, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
     forced_us = test_now_us();
     assert_code(rlock_force_unlock(rival, NULL), 0);
     assert_code(actor_end(waiter), 0);
     assert_took(actor_ended_us(waiter) - forced_us, 0, 1000);
-    assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
+    assert_code(actor_do(waiter, act_unlock, lock, 0, NULL), 0);
     assert_code(rlock_unlock(rival), RLOCK_ELOST);
     (void)expect_loss(f, RLOCK_LOST_FORCED);
 }
@@ -260,13 +261,13 @@ void a_second_take_by_its_owner_is_refused(struct fixture *f)
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_lock(lock), RLOCK_EREACQUIRE);
     assert_code(rlock_try_lock(again), RLOCK_EREACQUIRE);
-    assert_code(TAKE(again, .wait_ms = 1000, .lease_ms = 60000), RLOCK_EREACQUIRE);
+    assert_code(TAKE(again, 1000, .lease_ms = 60000), RLOCK_EREACQUIRE);
     assert_int_equal(rlock_hold_count(lock), 1);
     assert_true(rlock_is_valid(lock));
     assert_code(rlock_unlock(lock), 0); /* one is enough */
     assert_false(is_locked(lock));
-    assert_code(TAKE(lock, .owner = 5), 0);
-    assert_code(TAKE(again, .owner = 5), RLOCK_EREACQUIRE);
+    assert_code(TAKE(lock, 0, .owner = 5), 0);
+    assert_code(TAKE(again, 0, .owner = 5), RLOCK_EREACQUIRE);
     assert_code(rlock_unlock_as(again, 5), 0);
 }
 
@@ -276,7 +277,7 @@ static uint64_t take_token(struct rlock_handle *lock)
 {
     struct rlock_grant grant = RLOCK_GRANT_INIT;
 
-    assert_code(rlock_lock_with(lock, NULL, &grant), 0);
+    assert_code(rlock_lock_for(lock, 0, NULL, &grant), 0);
     return grant.token;
 }
 
@@ -318,7 +319,7 @@ static void grant_says(const struct fixture *f, struct rlock_handle *lock, int64
     struct rlock_grant grant = RLOCK_GRANT_INIT;
     const int64_t drift_ms = expected_ms / 100 > 2 ? expected_ms / 100 : 2;
 
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = lease_ms), &grant), 0);
+    assert_code(rlock_lock_for(lock, 0, RLOCK_TAKE(.lease_ms = lease_ms), &grant), 0);
     assert_int_equal(grant.size, sizeof(grant));
     assert_int_equal(grant.lease_ms, expected_ms);
     assert_int_equal(grant.token != 0, kind_can(f, HAS_TOKEN));
@@ -343,15 +344,38 @@ void a_grant_of_an_older_program_is_filled_as_far_as_it_goes(struct fixture *f)
     struct rlock_handle *lock = lock_new(f, client_open(f));
     struct rlock_grant grant = {.size = offsetof(struct rlock_grant, lease_ms), .lease_ms = 77};
 
-    assert_code(rlock_lock_with(lock, NULL, &grant), 0);
+    assert_code(rlock_lock_for(lock, 0, NULL, &grant), 0);
     assert_int_equal(grant.size, offsetof(struct rlock_grant, lease_ms));
     assert_int_equal(grant.lease_ms, 77);
     assert_code(rlock_unlock(lock), 0);
 }
 
-static int hold_in_a_scope(struct rlock_handle *lock, const struct rlock_take *take)
+void without_a_take_the_thread_gets_a_renewed_lease(struct fixture *f)
 {
-    RLOCK_GUARD guard = rlock_guard_take(lock, take);
+    static const int64_t waits_ms[] = {0, 10000, RLOCK_FOREVER};
+    struct rlock_handle *lock = lock_new(f, client_open(f));
+
+    for (size_t i = 0; i < sizeof(waits_ms) / sizeof(waits_ms[0]); i++) {
+        struct rlock_grant grant = RLOCK_GRANT_INIT;
+        struct rlock_guard guard;
+
+        assert_code(rlock_lock_for(lock, waits_ms[i], NULL, &grant), 0);
+        assert_int_equal(grant.lease_ms, 30000);
+        assert_true(rlock_is_valid(lock));
+        assert_code(rlock_unlock(lock), 0);
+
+        guard = rlock_guard_lock_for(lock, waits_ms[i], NULL);
+        assert_code(guard.code, 0);
+        assert_int_equal(guard.owner, 0);
+        assert_true(rlock_is_valid(lock));
+        assert_code(rlock_guard_end(&guard), 0);
+    }
+}
+
+static int hold_in_a_scope(struct rlock_handle *lock, int64_t wait_ms,
+                           const struct rlock_take *take)
+{
+    RLOCK_GUARD guard = rlock_guard_lock_for(lock, wait_ms, take);
 
     return guard.code != 0 ? guard.code : (int)rlock_is_valid_as(lock, guard.owner);
 }
@@ -360,11 +384,11 @@ void a_guard_unlocks_at_the_end_of_its_scope(struct fixture *f)
 {
     struct rlock_handle *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
 
-    assert_int_equal(hold_in_a_scope(lock, NULL), 1);
+    assert_int_equal(hold_in_a_scope(lock, 0, NULL), 1);
     assert_int_equal(rlock_hold_count(lock), 0);
-    assert_int_equal(hold_in_a_scope(lock, RLOCK_TAKE(.owner = 5, .lease_ms = 60000)), 1);
+    assert_int_equal(hold_in_a_scope(lock, 0, RLOCK_TAKE(.owner = 5, .lease_ms = 60000)), 1);
     assert_code(rlock_try_lock(rival), 0);
-    assert_code(hold_in_a_scope(lock, RLOCK_TAKE(.wait_ms = 0)), RLOCK_EBUSY);
+    assert_code(hold_in_a_scope(lock, 0, NULL), RLOCK_EBUSY);
     assert_true(rlock_is_valid(rival));
     assert_code(rlock_unlock(rival), 0);
 }
@@ -372,7 +396,7 @@ void a_guard_unlocks_at_the_end_of_its_scope(struct fixture *f)
 void a_guard_can_be_ended_before(struct fixture *f)
 {
     struct rlock_handle *lock = lock_new(f, client_open(f));
-    RLOCK_GUARD guard = rlock_guard_take(lock, RLOCK_TAKE(.wait_ms = 10000));
+    RLOCK_GUARD guard = rlock_guard_lock(lock);
 
     assert_code(guard.code, 0);
     assert_code(rlock_guard_end(&guard), 0);
@@ -382,9 +406,9 @@ void a_guard_can_be_ended_before(struct fixture *f)
 
 /* ---- Arguments ---- */
 
-static void refused(struct rlock_handle *lock, const struct rlock_take *take)
+static void refused(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
-    assert_code(rlock_lock_with(lock, take, NULL), RLOCK_EINVAL);
+    assert_code(rlock_lock_for(lock, wait_ms, take, NULL), RLOCK_EINVAL);
     assert_string_not_equal(rlock_detail(), "");
 }
 
@@ -398,20 +422,32 @@ void wrong_takes_are_refused(struct fixture *f)
     struct rlock_take older = {.size = sizeof(size_t)};
     struct rlock_grant unset = {.size = 0};
 
-    refused(lock, RLOCK_TAKE(.lease_ms = -1));
-    refused(lock, RLOCK_TAKE(.lease_ms = 9));
-    refused(lock, RLOCK_TAKE(.wait_ms = -2));
-    refused(lock, &(struct rlock_take){.size = 0});
-    refused(lock, &newer.take);
-    refused(NULL, NULL);
-    assert_code(rlock_lock_with(lock, NULL, &unset), RLOCK_EINVAL);
+    refused(lock, 0, RLOCK_TAKE(.lease_ms = -1));
+    refused(lock, 0, RLOCK_TAKE(.lease_ms = 9));
+    refused(lock, 0, &(struct rlock_take){.size = 0});
+    refused(lock, 0, &newer.take);
+    refused(NULL, 0, NULL);
+    assert_code(rlock_lock_for(lock, 0, NULL, &unset), RLOCK_EINVAL);
     assert_code(rlock_unlock(NULL), RLOCK_EINVAL);
     assert_false(rlock_is_valid(NULL));
     assert_int_equal(rlock_valid_ms(NULL), 0);
     assert_int_equal(rlock_hold_count(NULL), 0);
     assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
-    assert_code(rlock_lock_with(lock, &older, NULL), 0);
+    assert_code(rlock_lock_for(lock, 0, &older, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
+}
+
+void a_wait_below_forever_is_refused(struct fixture *f)
+{
+    struct rlock_handle *lock = lock_new(f, client_open(f));
+
+    assert_code(rlock_lock_for(lock, -2, NULL, NULL), RLOCK_EINVAL);
+    assert_detail("wait_ms is -2");
+    assert_code(TAKE(lock, INT64_MIN, .lease_ms = 60000), RLOCK_EINVAL);
+    assert_detail("wait_ms");
+    assert_code(rlock_guard_lock_for(lock, -2, NULL).code, RLOCK_EINVAL);
+    assert_detail("wait_ms is -2");
+    assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
 }
 
 void the_shortest_lease_is_ten_ms(struct fixture *f)
@@ -420,7 +456,7 @@ void the_shortest_lease_is_ten_ms(struct fixture *f)
     int code = RLOCK_ECONN;
 
     for (int i = 0; i < 20 && code == RLOCK_ECONN; i++) { /* over before its reply was read */
-        code = TAKE(lock, .lease_ms = 10);
+        code = TAKE(lock, 0, .lease_ms = 10);
     }
     assert_code(code, 0);
     (void)expect_loss(f, RLOCK_LOST_EXPIRED);
@@ -433,10 +469,10 @@ void a_lease_within_the_safety_margin_is_refused(struct fixture *f)
     struct rlock_handle *lock =
         lock_new(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.safety_margin_ms = 5000)));
 
-    assert_code(TAKE(lock, .lease_ms = 10000), 0);
+    assert_code(TAKE(lock, 0, .lease_ms = 10000), 0);
     assert_code(rlock_unlock(lock), 0);
     fixture_count_calls(f);
-    assert_code(TAKE(lock, .lease_ms = 5000, .wait_ms = 100), RLOCK_EINVAL);
+    assert_code(TAKE(lock, 100, .lease_ms = 5000), RLOCK_EINVAL);
     assert_in_range(fixture_calls(f, "evalsha"), 0, 10);
 }
 

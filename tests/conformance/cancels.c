@@ -26,7 +26,7 @@ void a_cancel_ends_a_wait_at_once(struct fixture *f)
         struct rlock_cancel *cancel = cancel_new();
         int64_t fired_us;
 
-        actor_begin(waiter, act_take, lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = cancel));
+        actor_begin(waiter, act_take, lock, RLOCK_FOREVER, RLOCK_TAKE(.cancel = cancel));
         await_waiting(client, 1);
         fired_us = test_now_us();
         rlock_cancel_fire(cancel);
@@ -62,8 +62,7 @@ void a_cancel_from_a_signal_handler_ends_a_wait(struct fixture *f)
         int64_t fired_us;
 
         handlers_cancel = cancel_new();
-        actor_begin(waiter, act_take, lock,
-                    RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = handlers_cancel));
+        actor_begin(waiter, act_take, lock, RLOCK_FOREVER, RLOCK_TAKE(.cancel = handlers_cancel));
         await_waiting(client, 1);
         fired_us = test_now_us();
         actor_signal(waiter, SIGUSR1);
@@ -90,14 +89,14 @@ void a_fired_cancel_lets_no_call_begin(struct fixture *f)
     rlock_cancel_fire(cancel);
     for (int i = 0; i < ROUNDS; i++) {
         fixture_count_calls(f);
-        assert_code(TAKE(lock, .wait_ms = RLOCK_FOREVER, .cancel = cancel), RLOCK_ECANCELED);
-        assert_code(TAKE(lock, .cancel = cancel), RLOCK_ECANCELED);
+        assert_code(TAKE(lock, RLOCK_FOREVER, .cancel = cancel), RLOCK_ECANCELED);
+        assert_code(TAKE(lock, 0, .cancel = cancel), RLOCK_ECANCELED);
         assert_false(rlock_is_valid(lock));
         assert_asks_nobody(f);
         assert_code(rlock_try_lock(rival), 0); /* nothing was left behind */
         fixture_count_calls(f);
         since_us = test_now_us();
-        assert_code(TAKE(lock, .wait_ms = RLOCK_FOREVER, .cancel = cancel), RLOCK_ECANCELED);
+        assert_code(TAKE(lock, RLOCK_FOREVER, .cancel = cancel), RLOCK_ECANCELED);
         assert_took(test_elapsed_us(since_us), 0, 500);
         assert_asks_nobody(f);
         assert_code(rlock_unlock(rival), 0);
@@ -117,8 +116,7 @@ void one_cancel_ends_all_its_waits(struct fixture *f)
     for (size_t i = 0; i < N; i++) {
         locks[i % 2] = i < 2 ? lock_new(f, clients[i]) : locks[i % 2];
         waiters[i] = actor_open(f);
-        actor_begin(waiters[i], act_take, locks[i % 2],
-                    RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
+        actor_begin(waiters[i], act_take, locks[i % 2], 60000, RLOCK_TAKE(.cancel = cancel));
     }
     await_waiting(clients[0], N / 2);
     await_waiting(clients[1], N / 2);
@@ -138,9 +136,9 @@ void a_cancelled_waiter_lets_those_behind_it_go_on(struct fixture *f)
     struct actor *first = actor_open(f), *second = actor_open(f);
 
     assert_code(rlock_lock(rival), 0);
-    actor_begin(first, act_take, lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = cancel));
+    actor_begin(first, act_take, lock, RLOCK_FOREVER, RLOCK_TAKE(.cancel = cancel));
     await_waiting(client, 1);
-    actor_begin(second, act_pass_through, lock, NULL);
+    actor_begin(second, act_pass_through, lock, RLOCK_FOREVER, NULL);
     await_waiting(client, 2);
     rlock_cancel_fire(cancel);
     assert_code(actor_end(first), RLOCK_ECANCELED);
@@ -158,10 +156,9 @@ void a_cancel_ends_the_wait_for_another_take_of_the_same_owner(struct fixture *f
     struct actor *first = actor_open(f), *second = actor_open(f);
 
     assert_code(rlock_lock(rival), 0);
-    actor_begin(first, act_take, lock, RLOCK_TAKE(.owner = 7, .wait_ms = RLOCK_FOREVER));
+    actor_begin(first, act_take, lock, RLOCK_FOREVER, RLOCK_TAKE(.owner = 7));
     await_waiting(client, 1);
-    actor_begin(second, act_take, lock,
-                RLOCK_TAKE(.owner = 7, .wait_ms = RLOCK_FOREVER, .cancel = cancel));
+    actor_begin(second, act_take, lock, RLOCK_FOREVER, RLOCK_TAKE(.owner = 7, .cancel = cancel));
     await_waiting(client, 2);
     rlock_cancel_fire(cancel);
     assert_code(actor_end(second), RLOCK_ECANCELED);
@@ -172,9 +169,9 @@ void a_cancel_ends_the_wait_for_another_take_of_the_same_owner(struct fixture *f
     assert_null(rlock_cancel_free(cancel));
 }
 
-static int act_fire_after(struct rlock_handle *lock, const struct rlock_take *take)
+static int act_fire_after(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
-    const int64_t end_us = test_now_us() + take->wait_ms;
+    const int64_t end_us = test_now_us() + wait_ms;
 
     (void)lock;
     while (test_now_us() < end_us) {
@@ -195,16 +192,16 @@ void a_cancelled_take_leaves_nothing(struct fixture *f)
         struct rlock_cancel *cancel = cancel_new();
         int code;
 
-        actor_begin(canceller, act_fire_after, NULL,
-                    RLOCK_TAKE(.wait_ms = 7 * i % 400, .cancel = cancel)); /* in us */
-        code = TAKE(lock, .wait_ms = 1000 * test_slack(), .cancel = cancel);
+        actor_begin(canceller, act_fire_after, NULL, 7 * i % 400,
+                    RLOCK_TAKE(.cancel = cancel)); /* in us */
+        code = TAKE(lock, 1000 * test_slack(), .cancel = cancel);
         (void)actor_end(canceller);
         if (code == 0) {
             granted++;
             assert_code(rlock_unlock(lock), 0);
         } else {
             assert_code(code, RLOCK_ECANCELED);
-            assert_code(TAKE(rival, .wait_ms = 5000), 0);
+            assert_code(rlock_lock_for(rival, 5000, NULL, NULL), 0);
             assert_code(rlock_unlock(rival), 0);
         }
         assert_null(rlock_cancel_free(cancel));
@@ -225,14 +222,15 @@ void a_cancel_of_an_attempt_without_an_answer_gives_it_back(struct fixture *f)
     assert_code(rlock_try_lock(rival), 0);
     assert_code(rlock_unlock(rival), 0);
     test_server_freeze(f->server);
-    actor_begin(waiter, act_take, lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = cancel));
+    actor_begin(waiter, act_take, lock, RLOCK_FOREVER, RLOCK_TAKE(.cancel = cancel));
     (void)STAYS(true, 20); /* the attempt is on its way */
     fired_us = test_now_us();
     rlock_cancel_fire(cancel);
     assert_code(actor_end(waiter), RLOCK_ECANCELED);
     assert_took(actor_ended_us(waiter) - fired_us, 0, LATE_MS);
     test_server_thaw(f->server);
-    assert_code(TAKE(rival, .wait_ms = 5000), 0); /* given back, long before the lease ends */
+    assert_code(rlock_lock_for(rival, 5000, NULL, NULL),
+                0); /* given back, long before the lease ends */
     assert_code(rlock_unlock(rival), 0);
     assert_null(rlock_cancel_free(cancel));
 }
@@ -243,7 +241,7 @@ void a_cancel_that_is_not_fired_changes_nothing(struct fixture *f)
     struct rlock_cancel *cancel = cancel_new();
 
     for (int i = 0; i < 3; i++) {
-        assert_code(TAKE(lock, .wait_ms = 1000, .cancel = cancel), 0);
+        assert_code(TAKE(lock, 1000, .cancel = cancel), 0);
         assert_code(rlock_unlock(lock), 0);
     }
     assert_null(rlock_cancel_free(cancel));

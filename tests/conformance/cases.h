@@ -50,9 +50,11 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(a_token_grows_when_the_data_are_lost, HAS_TOKEN)                                          \
     CASE(the_grant_says_what_was_granted, 0)                                                       \
     CASE(a_grant_of_an_older_program_is_filled_as_far_as_it_goes, 0)                               \
+    CASE(without_a_take_the_thread_gets_a_renewed_lease, 0)                                        \
     CASE(a_guard_unlocks_at_the_end_of_its_scope, 0)                                               \
     CASE(a_guard_can_be_ended_before, 0)                                                           \
     CASE(wrong_takes_are_refused, 0)                                                               \
+    CASE(a_wait_below_forever_is_refused, 0)                                                       \
     CASE(the_shortest_lease_is_ten_ms, 0)                                                          \
     CASE(a_lease_within_the_safety_margin_is_refused, 0)                                           \
     CASE(wrong_locks_are_refused, 0)                                                               \
@@ -70,6 +72,7 @@ static inline int64_t wake_ms(const struct fixture *f)
     /* waits.c */                                                                                  \
     CASE(a_try_on_a_held_lock_is_refused_at_once, 0)                                               \
     CASE(a_timed_wait_ends_in_time, 0)                                                             \
+    CASE(a_wait_beyond_the_longest_time_has_no_end, 0)                                             \
     CASE(a_release_elsewhere_wakes_a_waiter, 0)                                                    \
     CASE(a_release_by_a_thread_of_this_process_wakes_a_waiter, 0)                                  \
     CASE(a_waiter_gets_it_when_the_lease_ends, 0)                                                  \

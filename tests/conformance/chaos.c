@@ -86,8 +86,7 @@ static void *worker_main(void *arg)
         const int64_t wait_ms = rand_r(&worker->seed) % 800 - 200;
         const int64_t lease_ms = rand_r(&worker->seed) % 2 == 0 ? 0 : worker->chaos->lease_ms;
         const int64_t since_us = test_now_us();
-        const int code =
-            TAKE(worker->lock, .wait_ms = wait_ms < 0 ? 0 : wait_ms, .lease_ms = lease_ms);
+        const int code = TAKE(worker->lock, wait_ms < 0 ? 0 : wait_ms, .lease_ms = lease_ms);
 
         count(worker, "take", code);
         if (test_elapsed_us(since_us) >
@@ -227,7 +226,7 @@ static void newcomer_gets_it(struct fixture *f, bool is_short)
         assert_true(TEST_EVENTUALLY(!is_locked(lock), 5000));
         assert_true(test_server_says(f->server, "OK", "FLUSHALL"));
     }
-    assert_code(TAKE(lock, .wait_ms = 600000), 0);
+    assert_code(rlock_lock_for(lock, 600000, NULL, NULL), 0);
     print_message("a newcomer waited %lld ms\n", (long long)test_elapsed_us(since_us) / 1000);
     assert_code(rlock_unlock(lock), 0);
     assert_true(TEST_EVENTUALLY(fixture_keys(f) == 0, 1000));

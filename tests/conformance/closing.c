@@ -16,9 +16,8 @@ void close_wakes_its_waiters(struct fixture *f)
     for (size_t i = 0; i < N; i++) {
         waiters[i] = actor_open(f);
         actor_begin(
-            waiters[i], act_take, lock,
-            RLOCK_TAKE(.wait_ms = i % 2 == 0 ? RLOCK_FOREVER : 60000,
-                       .owner = i < 3 ? 0 : 7)); /* two of one owner: one behind the other */
+            waiters[i], act_take, lock, i % 2 == 0 ? RLOCK_FOREVER : 60000,
+            RLOCK_TAKE(.owner = i < 3 ? 0 : 7)); /* two of one owner: one behind the other */
     }
     await_waiting(client, N);
     closed_us = test_now_us();
@@ -41,8 +40,8 @@ void close_gives_its_holds_back(struct fixture *f)
     int64_t closed_us;
 
     assert_code(rlock_lock(lock), 0);
-    assert_code(TAKE(b, .owner = 3, .lease_ms = 60000), 0);
-    actor_begin(waiter, act_pass_through, rival, NULL);
+    assert_code(TAKE(b, 0, .owner = 3, .lease_ms = 60000), 0);
+    actor_begin(waiter, act_pass_through, rival, RLOCK_FOREVER, NULL);
     await_waiting(elsewhere, 1);
     closed_us = test_now_us();
     client_close(f, client);
@@ -133,12 +132,13 @@ void close_without_a_server_is_bounded(struct fixture *f)
 }
 
 /* Takes and gives up until it is told that the client is closed. */
-static int act_until_closed(struct rlock_handle *lock, const struct rlock_take *take)
+static int act_until_closed(struct rlock_handle *lock, int64_t wait_ms,
+                            const struct rlock_take *take)
 {
     int code = 0;
 
     while (code == 0 || code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT) {
-        code = rlock_lock_with(lock, take, NULL);
+        code = rlock_lock_for(lock, wait_ms, take, NULL);
         if (code == 0) {
             code = rlock_unlock(lock);
         }
@@ -159,8 +159,7 @@ void close_in_full_swing_leaves_nothing(struct fixture *f)
         struct rlock_handle *lock = lock_new(f, client);
 
         for (size_t i = 0; i < N; i++) {
-            actor_begin(threads[i], act_until_closed, lock,
-                        RLOCK_TAKE(.wait_ms = i % 2 == 0 ? 0 : 60000));
+            actor_begin(threads[i], act_until_closed, lock, i % 2 == 0 ? 0 : 60000, NULL);
         }
         (void)STAYS(true, round);
         client_close(f, client);

@@ -98,10 +98,10 @@ static void idle_for(struct fixture *f, int64_t ms, long long most)
     struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *waiters[3];
 
-    assert_code(TAKE(rival, .lease_ms = 600000), 0);
+    assert_code(TAKE(rival, 0, .lease_ms = 600000), 0);
     for (size_t i = 0; i < 3; i++) {
         waiters[i] = actor_open(f);
-        actor_begin(waiters[i], act_pass_through, lock, NULL);
+        actor_begin(waiters[i], act_pass_through, lock, RLOCK_FOREVER, NULL);
         await_waiting(client, i + 1);
     }
     fixture_count_calls(f);
@@ -134,8 +134,7 @@ static void line_up(struct fixture *f, struct rlock_client *client, struct rlock
 
     for (size_t i = 0; i < LINE; i++) {
         waiters[i] = actor_open(f);
-        actor_begin(waiters[i], act_take, lock,
-                    RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = cancel));
+        actor_begin(waiters[i], act_take, lock, RLOCK_FOREVER, RLOCK_TAKE(.cancel = cancel));
         await_waiting(client, i + 1);
     }
     fixture_count_calls(f);
@@ -244,7 +243,7 @@ static void *wait_main(void *arg)
 {
     struct waiter *waiter = arg;
 
-    TEST_CHECK(act_pass_through(waiter->lock, NULL) == 0);
+    TEST_CHECK(act_pass_through(waiter->lock, RLOCK_FOREVER, NULL) == 0);
     return NULL;
 }
 

@@ -27,7 +27,7 @@ void without_a_server_a_call_says_so_in_time(struct fixture *f)
         assert_code(rlock_try_lock(other), RLOCK_ECONN); /* never "busy" */
         assert_in_time(since_us, (timeout_ms + LATE_MS * test_slack()) * 1000);
         since_us = test_now_us();
-        assert_code(TAKE(other, .wait_ms = timeout_ms / 2), RLOCK_ECONN);
+        assert_code(rlock_lock_for(other, timeout_ms / 2, NULL, NULL), RLOCK_ECONN);
         assert_in_time(since_us, (timeout_ms / 2 + LATE_MS * test_slack()) * 1000);
         assert_string_not_equal(rlock_detail(), "");
     }
@@ -43,7 +43,7 @@ void a_server_that_comes_back_ends_the_wait(struct fixture *f)
     struct actor *waiter = actor_open(f);
 
     test_server_kill(f->server);
-    actor_begin(waiter, act_pass_through, lock, NULL);
+    actor_begin(waiter, act_pass_through, lock, RLOCK_FOREVER, NULL);
     assert_true(STAYS(actor_is_busy(waiter), 50));
     test_server_restart(f->server, false);
     assert_code(actor_end(waiter), 0);
@@ -115,7 +115,7 @@ void a_key_of_another_type_is_refused_and_kept(struct fixture *f)
     assert_true(test_server_says(f->server, "OK", "SET " NAME " precious"));
     assert_code(rlock_try_lock(lock), RLOCK_EWRONGTYPE);
     assert_non_null(strstr(rlock_detail(), NAME));
-    assert_code(TAKE(lock, .wait_ms = RLOCK_FOREVER), RLOCK_EWRONGTYPE);
+    assert_code(rlock_lock(lock), RLOCK_EWRONGTYPE);
     assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
     assert_true(test_server_says(f->server, "precious", "GET " NAME));
     assert_int_equal(test_server_int(f->server, "DEL " NAME), 1);

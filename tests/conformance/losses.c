@@ -71,11 +71,11 @@ void a_grant_to_another_owner_ends_a_deleted_hold(struct fixture *f)
     struct witness *witness = witness_new(1);
     int64_t asked_us;
 
-    assert_code(TAKE(lock, .owner = 1), 0);
+    assert_code(TAKE(lock, 0, .owner = 1), 0);
     witness_enter(witness, 0, 1);
     assert_int_equal(test_server_int(f->server, "DEL " NAME), 1);
     asked_us = test_now_us();
-    assert_code(TAKE(rival, .owner = 2), 0);
+    assert_code(TAKE(rival, 0, .owner = 2), 0);
     if (!rlock_is_valid_as(lock, 1)) { /* the first one looks before it goes on */
         witness_evict(witness, 0, 1);
     }
@@ -97,12 +97,12 @@ void a_refusal_that_names_another_ends_a_stolen_hold(struct fixture *f)
     struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client);
     int64_t asked_us;
 
-    assert_code(TAKE(lock, .owner = 1), 0);
-    assert_code(TAKE(rival, .owner = 2), RLOCK_EBUSY); /* which names the first one */
+    assert_code(TAKE(lock, 0, .owner = 1), 0);
+    assert_code(TAKE(rival, 0, .owner = 2), RLOCK_EBUSY); /* which names the first one */
     assert_true(rlock_is_valid_as(lock, 1));
     free(test_server_argv(f->server, steal));
     asked_us = test_now_us();
-    assert_code(TAKE(rival, .owner = 2), RLOCK_EBUSY);
+    assert_code(TAKE(rival, 0, .owner = 2), RLOCK_EBUSY);
     assert_false(rlock_is_valid_as(lock, 1));
     assert_took(expect_loss(f, RLOCK_LOST_TAKEN) - asked_us, 0, LATE_MS);
     assert_code(rlock_unlock_as(lock, 1), RLOCK_ELOST);
@@ -117,9 +117,9 @@ void a_wait_behind_a_deleted_hold_gets_the_lock(struct fixture *f)
     struct rlock_client *client = client_open(f);
     struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client);
 
-    assert_code(TAKE(lock, .owner = 1), 0);
+    assert_code(TAKE(lock, 0, .owner = 1), 0);
     assert_int_equal(test_server_int(f->server, "DEL " NAME), 1);
-    assert_code(TAKE(rival, .owner = 2, .wait_ms = 200), 0);
+    assert_code(TAKE(rival, 200, .owner = 2), 0);
     assert_false(rlock_is_valid_as(lock, 1));
     (void)expect_loss(f, 0);
     assert_true(last_loss(f)->reason == RLOCK_LOST_TAKEN ||
@@ -150,8 +150,7 @@ void an_ended_lease_is_told_at_the_end_of_its_validity(struct fixture *f)
         struct rlock_grant grant = RLOCK_GRANT_INIT;
         int64_t began_us = test_now_us(), took_us, told_us;
 
-        assert_code(
-            rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = test_ms(50), .wait_ms = 1000), &grant), 0);
+        assert_code(rlock_lock_for(lock, 1000, RLOCK_TAKE(.lease_ms = test_ms(50)), &grant), 0);
         took_us = test_now_us() - began_us; /* it was granted at any time of these */
         told_us = expect_loss(f, RLOCK_LOST_EXPIRED) - began_us;
         assert_true(told_us > grant.valid_ms * 1000 - 1000);
@@ -174,7 +173,7 @@ void a_lost_hold_is_lost_for_good(struct fixture *f)
     test_server_do(f->server, "HSET " NAME " %s 1", field); /* somebody restores it */
     assert_true(STAYS(!rlock_is_valid(lock), lease_ms / 2));
     assert_int_equal(test_server_int(f->server, "PTTL " NAME), -1); /* nobody renews it */
-    assert_code(TAKE(lock, .wait_ms = 50), RLOCK_ELOST);
+    assert_code(rlock_lock_for(lock, 50, NULL, NULL), RLOCK_ELOST);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
     test_server_do(f->server, "DEL " NAME);
     free(field);
@@ -262,7 +261,7 @@ void a_loss_lets_a_waiter_of_this_process_in(struct fixture *f)
     struct actor *waiter = actor_open(f);
 
     assert_code(rlock_lock(rival), 0);
-    actor_begin(waiter, act_pass_through, lock, NULL);
+    actor_begin(waiter, act_pass_through, lock, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
     assert_true(test_server_says(f->server, "OK", "FLUSHALL"));
     (void)expect_loss(f, RLOCK_LOST_DELETED);
@@ -280,14 +279,14 @@ void a_thread_that_ends_loses_what_it_holds(struct fixture *f)
     struct actor *holder = actor_open(f);
     int64_t exited_us;
 
-    assert_code(actor_do(holder, act_lock, lock, NULL), 0);
+    assert_code(actor_do(holder, act_take, lock, RLOCK_FOREVER, NULL), 0);
     exited_us = test_now_us();
     actor_exit(holder);
     assert_took(expect_loss(f, RLOCK_LOST_THREAD_EXITED) - exited_us, 0, LATE_MS);
     assert_int_equal(last_loss(f)->owner, 0);
     assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
     /* not renewed: free within a lease, and this thread has not inherited it */
-    assert_code(TAKE(lock, .wait_ms = 10 * lease_ms), 0);
+    assert_code(rlock_lock_for(lock, 10 * lease_ms, NULL, NULL), 0);
     assert_took(test_elapsed_us(exited_us), 0, lease_ms + LATE_MS + wake_ms(f));
     assert_code(rlock_unlock(lock), 0);
 }
@@ -298,7 +297,7 @@ void a_given_owners_hold_outlives_its_thread(struct fixture *f)
     struct rlock_handle *lock = lock_new(f, client_open_renewing(f, lease_ms));
     struct actor *holder = actor_open(f);
 
-    assert_code(actor_do(holder, act_take, lock, RLOCK_TAKE(.owner = 9)), 0);
+    assert_code(actor_do(holder, act_take, lock, 0, RLOCK_TAKE(.owner = 9)), 0);
     actor_exit(holder);
     assert_true(STAYS_KEPT(rlock_is_valid_as(lock, 9), 3 * lease_ms / 2, lease_ms));
     assert_code(rlock_unlock_as(lock, 9), 0);

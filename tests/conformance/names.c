@@ -26,7 +26,7 @@ static void excludes_by_name(struct fixture *f, struct rlock_client *clients[2],
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_try_lock(same), RLOCK_EBUSY);
     assert_null(strpbrk(rlock_detail(), "\r\n"));
-    assert_code(TAKE(same, .wait_ms = 200), RLOCK_ETIMEDOUT);
+    assert_code(rlock_lock_for(same, 200, NULL, NULL), RLOCK_ETIMEDOUT);
     assert_code(rlock_try_lock(shorter), 0);
     assert_code(rlock_unlock(shorter), 0);
     assert_code(rlock_unlock(lock), 0);

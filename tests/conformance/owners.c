@@ -13,16 +13,16 @@ void given_owners_exclude_each_other(struct fixture *f)
     struct rlock_client *client = client_open(f);
     struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client);
 
-    assert_code(TAKE(lock, .owner = 1), 0);
+    assert_code(TAKE(lock, 0, .owner = 1), 0);
     assert_true(rlock_is_valid_as(lock, 1));
     assert_false(rlock_is_valid_as(lock, 2));
     assert_false(rlock_is_valid(lock));
     assert_int_equal(rlock_hold_count(lock), 0);
-    assert_code(TAKE(rival, .owner = 2), RLOCK_EBUSY);
+    assert_code(TAKE(rival, 0, .owner = 2), RLOCK_EBUSY);
     assert_code(rlock_unlock_as(lock, 2), RLOCK_ENOTOWNER);
     assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
     assert_code(rlock_unlock_as(lock, 1), 0);
-    assert_code(TAKE(rival, .owner = 2), 0);
+    assert_code(TAKE(rival, 0, .owner = 2), 0);
     assert_false(rlock_is_valid_as(lock, 1));
     assert_true(rlock_is_valid_as(rival, 2));
     assert_code(rlock_unlock_as(rival, 2), 0);
@@ -34,8 +34,8 @@ void a_waiting_given_owner_gets_it_next(struct fixture *f)
     struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client);
     struct actor *waiter = actor_open(f);
 
-    assert_code(TAKE(rival, .owner = 1), 0);
-    actor_begin(waiter, act_take, lock, RLOCK_TAKE(.owner = 2, .wait_ms = RLOCK_FOREVER));
+    assert_code(TAKE(rival, 0, .owner = 1), 0);
+    actor_begin(waiter, act_take, lock, RLOCK_FOREVER, RLOCK_TAKE(.owner = 2));
     await_waiting(client, 1);
     assert_code(rlock_unlock_as(rival, 1), 0);
     assert_code(actor_end(waiter), 0);
@@ -47,9 +47,9 @@ void a_given_owner_may_move_between_threads(struct fixture *f)
     struct rlock_handle *lock = lock_new(f, client_open(f));
     struct actor *taker = actor_open(f);
 
-    assert_code(actor_do(taker, act_take, lock, RLOCK_TAKE(.owner = 7)), 0);
+    assert_code(actor_do(taker, act_take, lock, 0, RLOCK_TAKE(.owner = 7)), 0);
     assert_true(rlock_is_valid_as(lock, 7));
-    assert_false(actor_do(taker, act_is_valid, lock, NULL));
+    assert_false(actor_do(taker, act_is_valid, lock, 0, NULL));
     assert_code(rlock_unlock_as(lock, 7), 0);
 }
 
@@ -61,7 +61,7 @@ void a_given_owner_is_not_the_thread_of_that_number(struct fixture *f)
 
     assert_code(rlock_lock(lock), 0);
     assert_false(rlock_is_valid_as(lock, number));
-    assert_code(TAKE(rival, .owner = number), RLOCK_EBUSY);
+    assert_code(TAKE(rival, 0, .owner = number), RLOCK_EBUSY);
     assert_code(rlock_unlock_as(lock, number), RLOCK_ENOTOWNER);
     assert_true(rlock_is_valid(lock));
     assert_code(rlock_unlock(lock), 0);
@@ -75,7 +75,7 @@ void a_given_owner_has_its_own_validity_and_count(struct fixture *f)
     assert_int_equal(rlock_hold_count_as(lock, 7), 0);
     assert_int_equal(rlock_valid_ms_as(lock, 7), 0);
     for (uint32_t level = 1; level <= levels; level++) {
-        assert_code(TAKE(lock, .owner = 7, .lease_ms = 60000), 0);
+        assert_code(TAKE(lock, 0, .owner = 7, .lease_ms = 60000), 0);
         assert_int_equal(rlock_hold_count_as(lock, 7), level);
     }
     assert_in_range(rlock_valid_ms_as(lock, 7), 30000, 60000);
@@ -95,12 +95,13 @@ void a_given_owner_has_its_own_validity_and_count(struct fixture *f)
 }
 
 /* Takes and gives up what others of the same owner take and give up at the same time. */
-static int act_nest_and_unlock(struct rlock_handle *lock, const struct rlock_take *take)
+static int act_nest_and_unlock(struct rlock_handle *lock, int64_t wait_ms,
+                               const struct rlock_take *take)
 {
     int code = 0;
 
     for (int i = 0; i < ROUNDS && code == 0; i++) {
-        code = rlock_lock_with(lock, take, NULL);
+        code = rlock_lock_for(lock, wait_ms, take, NULL);
         TEST_CHECK(code != 0 || rlock_is_valid_as(lock, take->owner));
         code = code == 0 ? rlock_unlock_as(lock, take->owner) : code;
     }
@@ -115,8 +116,7 @@ void a_given_owners_calls_take_turns(struct fixture *f)
 
     for (int i = 0; i < THREADS; i++) {
         threads[i] = actor_open(f);
-        actor_begin(threads[i], act_nest_and_unlock, lock,
-                    RLOCK_TAKE(.owner = 7, .wait_ms = RLOCK_FOREVER));
+        actor_begin(threads[i], act_nest_and_unlock, lock, RLOCK_FOREVER, RLOCK_TAKE(.owner = 7));
     }
     for (int i = 0; i < THREADS; i++) {
         assert_code(actor_end(threads[i]), 0);
@@ -130,12 +130,14 @@ void a_given_owners_calls_take_turns(struct fixture *f)
 static struct rlock_client *drawing_from[2];
 static uint64_t drawn[THREADS][ROUNDS];
 
-/* For the row that take->wait_ms says. */
-static int act_draw_owners(struct rlock_handle *lock, const struct rlock_take *take)
+/* For the row that wait_ms says. */
+static int act_draw_owners(struct rlock_handle *lock, int64_t wait_ms,
+                           const struct rlock_take *take)
 {
     (void)lock;
+    (void)take;
     for (int i = 0; i < ROUNDS; i++) {
-        drawn[take->wait_ms][i] = rlock_owner_new(drawing_from[i % 2]);
+        drawn[wait_ms][i] = rlock_owner_new(drawing_from[i % 2]);
     }
     return 0;
 }
@@ -156,7 +158,7 @@ void owner_ids_are_given_once(struct fixture *f)
     drawing_from[1] = client_open(f);
     for (int i = 0; i < THREADS; i++) {
         threads[i] = actor_open(f);
-        actor_begin(threads[i], act_draw_owners, NULL, RLOCK_TAKE(.wait_ms = i));
+        actor_begin(threads[i], act_draw_owners, NULL, i, NULL);
     }
     for (int i = 0; i < THREADS; i++) {
         (void)actor_end(threads[i]);
@@ -174,7 +176,7 @@ void a_loss_names_the_given_owner(struct fixture *f)
     struct rlock_handle *lock = lock_new(f, client);
     const uint64_t owner = rlock_owner_new(client);
 
-    assert_code(TAKE(lock, .owner = owner, .lease_ms = test_ms(50)), 0);
+    assert_code(TAKE(lock, 0, .owner = owner, .lease_ms = test_ms(50)), 0);
     (void)expect_loss(f, RLOCK_LOST_EXPIRED);
     assert_true(last_loss(f)->owner == owner);
     assert_string_equal(last_loss(f)->kind, rlock_kind(lock));
@@ -200,7 +202,8 @@ void an_unlock_that_gets_no_turn_ends_the_hold(struct fixture *f)
     assert_false(rlock_is_valid(lock));
     assert_int_equal(rlock_hold_count(lock), 0);
     test_server_thaw(f->server);
-    assert_code(TAKE(rival, .wait_ms = 10000 * test_slack()), 0); /* a third of the lease */
+    /* a third of the lease */
+    assert_code(rlock_lock_for(rival, 10000 * test_slack(), NULL, NULL), 0);
     code = rlock_unlock(lock); /* and what came of it is known, or comes with this call */
     assert_true(code == RLOCK_ENOTOWNER || code == 0);
     assert_code(rlock_unlock(rival), 0);
@@ -217,7 +220,7 @@ void an_unlock_behind_a_waiting_take_ends_in_time(struct fixture *f)
     int64_t since_us;
 
     assert_code(rlock_lock(rival), 0);
-    actor_begin(taker, act_take, lock, RLOCK_TAKE(.owner = 7, .wait_ms = RLOCK_FOREVER));
+    actor_begin(taker, act_take, lock, RLOCK_FOREVER, RLOCK_TAKE(.owner = 7));
     await_waiting(client, 1);
     since_us = test_now_us();
     assert_code(rlock_unlock_as(lock, 7), RLOCK_ENOTOWNER);

@@ -36,7 +36,7 @@ void a_killed_holders_lock_is_free_after_its_lease(struct fixture *f)
     (void)STAYS(true, test_ms(350)); /* it is renewed */
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
     killed_us = victim_kill(child);
-    assert_code(TAKE(lock, .wait_ms = 10000), 0);
+    assert_code(rlock_lock_for(lock, 10000, NULL, NULL), 0);
     assert_took(test_elapsed_us(killed_us), 0, test_ms(300) + LATE_MS + wake_ms(f));
     assert_code(rlock_unlock(lock), 0);
 }
@@ -49,7 +49,7 @@ static int wait_until_killed(struct test_peer *peer, void *payload)
     struct actor *waiter = actor_open(f);
 
     TEST_CHECK(test_peer_recv(peer, 5000) == SAYS_GO);
-    actor_begin(waiter, act_lock, lock, NULL);
+    actor_begin(waiter, act_take, lock, RLOCK_FOREVER, NULL);
     TEST_CHECK(TEST_EVENTUALLY(test_waiting(client) == 1, 5000));
     test_peer_send(peer, SAYS_READY);
     for (;;) {
@@ -67,7 +67,7 @@ void a_killed_waiter_leaves_nothing(struct fixture *f)
     assert_int_equal(test_child_recv(child, 5000), SAYS_READY);
     (void)victim_kill(child);
     assert_code(rlock_unlock(lock), 0);
-    assert_code(TAKE(lock, .wait_ms = 10000), 0);
+    assert_code(rlock_lock_for(lock, 10000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
 }
 
@@ -114,7 +114,7 @@ void a_paused_holder_wakes_up_without_its_lock(struct fixture *f)
         assert_int_equal(test_child_recv(children[i], 20000), SAYS_READY);
         (void)STAYS(true, (int64_t)i * 70);
         test_freeze(test_child_pid(children[i]));
-        assert_code(TAKE(lock, .wait_ms = 20000), 0); /* free when its lease has ended */
+        assert_code(rlock_lock_for(lock, 20000, NULL, NULL), 0); /* free when its lease has ended */
         test_thaw(test_child_pid(children[i]));
         assert_int_equal(test_child_wait(children[i], 20000), 0);
         assert_true(rlock_is_valid(lock)); /* its late renewal and unlock did no harm */

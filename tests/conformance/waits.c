@@ -35,13 +35,33 @@ void a_timed_wait_ends_in_time(struct fixture *f)
     for (int i = 0; i < ROUNDS; i++) {
         const int64_t wait_ms = 60 + 20 * i, since_us = test_now_us();
 
-        assert_code(TAKE(lock, .wait_ms = wait_ms), RLOCK_ETIMEDOUT);
+        assert_code(rlock_lock_for(lock, wait_ms, NULL, NULL), RLOCK_ETIMEDOUT);
         over_us[i] = test_elapsed_us(since_us) - 1000 * wait_ms;
         assert_true(over_us[i] >= 0);
         assert_non_null(strstr(rlock_detail(), "held by"));
     }
     assert_usually_took(over_us, ROUNDS, 50, 500);
     assert_code(rlock_unlock(rival), 0);
+}
+
+/* No test can wait that long. But a deadline that overflowed would end the wait at once. */
+void a_wait_beyond_the_longest_time_has_no_end(struct fixture *f)
+{
+    static const int64_t waits_ms[] = {
+        RLOCK_TIME_MAX_MS, RLOCK_TIME_MAX_MS + 1, INT64_MAX,
+        INT64_C(18446744073709552) /* overflows to 384 us */
+    };
+    struct rlock_client *client = client_open(f);
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct actor *waiter = actor_open(f);
+
+    for (size_t i = 0; i < sizeof(waits_ms) / sizeof(waits_ms[0]); i++) {
+        assert_code(rlock_lock(rival), 0);
+        actor_begin(waiter, act_pass_through, lock, waits_ms[i], NULL);
+        await_waiting(client, 1);
+        assert_code(rlock_unlock(rival), 0);
+        assert_code(actor_end(waiter), 0);
+    }
 }
 
 /* Rounds of: a rival unlocks, a waiter gets it. */
@@ -55,13 +75,13 @@ static void hand_over(struct fixture *f, struct rlock_client *client, struct rlo
         int64_t unlocked_us;
 
         assert_code(rlock_lock(rival), 0);
-        actor_begin(waiter, act_lock, lock, NULL);
+        actor_begin(waiter, act_take, lock, RLOCK_FOREVER, NULL);
         await_waiting(client, 1);
         unlocked_us = test_now_us();
         assert_code(rlock_unlock(rival), 0);
         assert_code(actor_end(waiter), 0);
         us[i] = actor_ended_us(waiter) - unlocked_us;
-        assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
+        assert_code(actor_do(waiter, act_unlock, lock, 0, NULL), 0);
     }
     assert_usually_took(us, ROUNDS, wake_ms(f), 1000);
 }
@@ -91,15 +111,15 @@ static void take_over(struct fixture *f, struct rlock_client *client, struct rlo
         const int64_t asked_us = test_now_us();
         int64_t held_us;
 
-        assert_code(TAKE(rival, .lease_ms = lease_ms), 0);
+        assert_code(TAKE(rival, 0, .lease_ms = lease_ms), 0);
         held_us = test_now_us();
-        assert_code(actor_do(waiter, act_lock, lock, NULL), 0);
+        assert_code(actor_do(waiter, act_take, lock, RLOCK_FOREVER, NULL), 0);
         assert_true(actor_ended_us(waiter) >= asked_us + (lease_ms - lease_ms / 50 - 2) * 1000);
         late_us[i] = actor_ended_us(waiter) - (held_us + lease_ms * 1000);
         (void)expect_loss(f, RLOCK_LOST_EXPIRED);
         assert_code(rlock_unlock(rival), RLOCK_ELOST); /* and does no harm */
-        assert_true(actor_do(waiter, act_is_valid, lock, NULL));
-        assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
+        assert_true(actor_do(waiter, act_is_valid, lock, 0, NULL));
+        assert_code(actor_do(waiter, act_unlock, lock, 0, NULL), 0);
     }
     assert_took(test_median(late_us, ROUNDS) + 10000, 0, 10 + wake_ms(f));
     assert_took(test_percentile(late_us, ROUNDS, 100) + 10000, 0, 1000);
@@ -132,7 +152,7 @@ void signals_do_not_end_a_wait(struct fixture *f)
     test_must(sigaction(SIGUSR1, &action, NULL), "sigaction");
     assert_code(rlock_lock(rival), 0);
     for (int i = 0; i < 2; i++) {
-        actor_begin(waiters[i], act_pass_through, lock, NULL);
+        actor_begin(waiters[i], act_pass_through, lock, RLOCK_FOREVER, NULL);
         await_waiting(client, (size_t)i + 1);
     }
     for (int i = 0; i < 200; i++) {
@@ -153,11 +173,11 @@ void each_short_wait_in_a_row_gets_it(struct fixture *f)
 
     for (int i = 0; i < 4; i++) {
         assert_code(rlock_lock(rival), 0);
-        actor_begin(waiter, act_take, lock, RLOCK_TAKE(.wait_ms = 1000 * test_slack()));
+        actor_begin(waiter, act_take, lock, 1000 * test_slack(), NULL);
         await_waiting(client, 1);
         assert_code(rlock_unlock(rival), 0);
         assert_code(actor_end(waiter), 0);
-        assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
+        assert_code(actor_do(waiter, act_unlock, lock, 0, NULL), 0);
     }
 }
 
@@ -171,7 +191,7 @@ void waiters_of_one_process_all_get_it(struct fixture *f)
     assert_code(rlock_lock(rival), 0);
     for (size_t i = 0; i < N; i++) {
         waiters[i] = actor_open(f);
-        actor_begin(waiters[i], act_pass_through, lock, NULL);
+        actor_begin(waiters[i], act_pass_through, lock, RLOCK_FOREVER, NULL);
     }
     await_waiting(client, N);
     assert_code(rlock_unlock(rival), 0);
@@ -188,12 +208,12 @@ void a_waiter_behind_others_times_out_in_time(struct fixture *f)
     int64_t since_us;
 
     assert_code(rlock_lock(rival), 0);
-    actor_begin(first, act_pass_through, lock, NULL);
+    actor_begin(first, act_pass_through, lock, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
-    actor_begin(last, act_pass_through, lock, NULL);
+    actor_begin(last, act_pass_through, lock, RLOCK_FOREVER, NULL);
     await_waiting(client, 2);
     since_us = test_now_us();
-    assert_code(TAKE(lock, .wait_ms = 100), RLOCK_ETIMEDOUT);
+    assert_code(rlock_lock_for(lock, 100, NULL, NULL), RLOCK_ETIMEDOUT);
     assert_took(test_elapsed_us(since_us), 100, 600);
     assert_code(rlock_unlock(rival), 0);
     assert_code(actor_end(first), 0);
@@ -222,7 +242,7 @@ void a_forged_message_grants_nothing(struct fixture *f)
     struct actor *waiter = actor_open(f);
 
     assert_code(rlock_lock(rival), 0);
-    actor_begin(waiter, act_lock, lock, NULL);
+    actor_begin(waiter, act_take, lock, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
     for (int i = 0; i < 50; i++) {
         assert_int_equal(fixture_publish(f, i % 2 == 0 ? "0" : "nonsense"), 1);
@@ -232,7 +252,7 @@ void a_forged_message_grants_nothing(struct fixture *f)
     assert_true(rlock_is_valid(rival));
     assert_code(rlock_unlock(rival), 0);
     assert_code(actor_end(waiter), 0);
-    assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
+    assert_code(actor_do(waiter, act_unlock, lock, 0, NULL), 0);
 }
 
 void a_waiter_survives_broken_connections(struct fixture *f)
@@ -243,7 +263,7 @@ void a_waiter_survives_broken_connections(struct fixture *f)
     const char *const kinds[] = {"normal", "pubsub", "normal"};
 
     assert_code(rlock_lock(rival), 0);
-    actor_begin(waiter, act_lock, lock, NULL);
+    actor_begin(waiter, act_take, lock, RLOCK_FOREVER, NULL);
     for (int i = 0; i < 3; i++) {
         await_waiting(client, 1);
         test_server_do(f->server, "CLIENT KILL TYPE %s", kinds[i]);
@@ -252,7 +272,7 @@ void a_waiter_survives_broken_connections(struct fixture *f)
     assert_true(rlock_is_valid(rival));
     assert_code(rlock_unlock(rival), 0);
     assert_code(actor_end(waiter), 0);
-    assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
+    assert_code(actor_do(waiter, act_unlock, lock, 0, NULL), 0);
 }
 
 void a_lock_without_an_end_is_waited_for_within_bounds(struct fixture *f)
@@ -265,15 +285,15 @@ void a_lock_without_an_end_is_waited_for_within_bounds(struct fixture *f)
 
     assert_int_equal(test_server_int(server, "HSET " NAME " somebody:1 1"), 1);
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
-    assert_code(TAKE(lock, .wait_ms = 100), RLOCK_ETIMEDOUT);
+    assert_code(rlock_lock_for(lock, 100, NULL, NULL), RLOCK_ETIMEDOUT);
     assert_took(test_elapsed_us(since_us), 100, 1000);
     assert_int_equal(ttl_of(lock), -1);
-    actor_begin(waiter, act_lock, lock, NULL);
+    actor_begin(waiter, act_take, lock, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
     assert_int_equal(test_server_int(server, "DEL " NAME), 1);
     (void)fixture_publish(f, "0");
     assert_code(actor_end(waiter), 0);
-    assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
+    assert_code(actor_do(waiter, act_unlock, lock, 0, NULL), 0);
 }
 
 void a_release_that_nobody_announced_is_found(struct fixture *f)
@@ -284,11 +304,11 @@ void a_release_that_nobody_announced_is_found(struct fixture *f)
     int64_t deleted_us;
 
     assert_int_equal(test_server_int(f->server, "HSET " NAME " somebody:1 1"), 1);
-    actor_begin(waiter, act_lock, lock, NULL);
+    actor_begin(waiter, act_take, lock, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
     deleted_us = test_now_us();
     assert_int_equal(test_server_int(f->server, "DEL " NAME), 1);
     assert_code(actor_end(waiter), 0);
     assert_took(actor_ended_us(waiter) - deleted_us, 0, 5500);
-    assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
+    assert_code(actor_do(waiter, act_unlock, lock, 0, NULL), 0);
 }

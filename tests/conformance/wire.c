@@ -89,7 +89,7 @@ void the_wire_is_redissons_step_by_step(struct fixture *f)
     const int fd = listen_to(f, channel);
     long long number;
 
-    assert_code(TAKE(lock, .lease_ms = 20000), 0);
+    assert_code(TAKE(lock, 0, .lease_ms = 20000), 0);
     number = owner_with(f, client, "1");
     ttl_lies_within(f, 20000, 20000);
     assert_code(rlock_unlock(lock), 0);
@@ -112,12 +112,12 @@ void the_wire_counts_levels_as_redisson_does(struct fixture *f)
     const int fd = listen_to(f, channel);
     long long number;
 
-    assert_code(TAKE(lock, .lease_ms = 20000), 0);
+    assert_code(TAKE(lock, 0, .lease_ms = 20000), 0);
     number = owner_with(f, client, "1");
-    assert_code(TAKE(lock, .lease_ms = 10000), 0);
+    assert_code(TAKE(lock, 0, .lease_ms = 10000), 0);
     assert_int_equal(owner_with(f, client, "2"), number);
     ttl_lies_within(f, 20000, 20000);
-    assert_code(TAKE(lock, .lease_ms = 50000), 0);
+    assert_code(TAKE(lock, 0, .lease_ms = 50000), 0);
     assert_int_equal(owner_with(f, client, "3"), number);
     ttl_lies_within(f, 50000, 50000);
     assert_code(rlock_unlock(lock), 0);
@@ -201,7 +201,7 @@ void a_java_holder_is_respected(struct fixture *f)
     assert_string_equal(info.holder, JAVA);
     assert_int_equal(info.count, 2);
     assert_false(info.mine);
-    actor_begin(waiter, act_pass_through, lock, NULL);
+    actor_begin(waiter, act_pass_through, lock, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
     assert_int_equal(test_server_int(server, "DEL " NAME), 1);
     assert_int_equal(test_server_int(server, "PUBLISH %s 0", channel), kind_can(f, LISTENS));

@@ -76,12 +76,12 @@ long long hall_listeners(struct fixture *f, const char *owner)
 }
 
 void hall_line_up(struct fixture *f, struct actor *const *actors, struct rlock_handle *const *locks,
-                  size_t n, act_fn *fn, const struct rlock_take *take)
+                  size_t n, act_fn *fn, int64_t wait_ms, const struct rlock_take *take)
 {
     size_t before = hall_queued(f);
 
     for (size_t i = 0; i < n; i++) {
-        actor_begin(actors[i], fn, locks[i], take);
+        actor_begin(actors[i], fn, locks[i], wait_ms, take);
         hall_await_queued(f, before + i + 1);
     }
 }

@@ -45,7 +45,7 @@ long long hall_listeners(struct fixture *f, const char *owner);
 
 /* Waiters that queue one after the other, so that the i-th actor is the i-th in the queue. */
 void hall_line_up(struct fixture *f, struct actor *const *actors, struct rlock_handle *const *locks,
-                  size_t n, act_fn *fn, const struct rlock_take *take);
+                  size_t n, act_fn *fn, int64_t wait_ms, const struct rlock_take *take);
 
 /* ---- peers ---- */
 

@@ -52,10 +52,10 @@ static struct cost cost_of_a_cycle(struct fixture *f, size_t n)
         (void)is_locked(locks[i]); /* connected, scripts known */
     }
     assert_code(rlock_lock(locks[0]), 0);
-    hall_line_up(f, actors, locks + 1, 1, act_take, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    hall_line_up(f, actors, locks + 1, 1, act_take, RLOCK_FOREVER, NULL);
     fill_queue(f, n);
     fixture_count_calls(f);
-    actor_begin(actors[1], act_take, locks[2], RLOCK_TAKE(.wait_ms = 3000));
+    actor_begin(actors[1], act_take, locks[2], 3000, NULL);
     assert_true(TEST_EVENTUALLY(fixture_calls(f, "rpush") == 1, 5000));
     assert_code(rlock_unlock(locks[0]), 0);
     assert_code(actor_end(actors[0]), 0);
@@ -63,7 +63,7 @@ static struct cost cost_of_a_cycle(struct fixture *f, size_t n)
     assert_int_equal(fixture_calls(f, "evalsha"), 4); /* it asks, subscribes, queues; and so on */
     assert_code(actor_end(actors[1]), RLOCK_ETIMEDOUT);
     test_server_do(f->server, "DEL " QUEUE " " SCORES " rlock_fair:{" NAME "}");
-    assert_code(actor_do(actors[0], act_unlock, locks[1], NULL), 0);
+    assert_code(actor_do(actors[0], act_unlock, locks[1], 0, NULL), 0);
     return cost;
 }
 
@@ -80,12 +80,12 @@ HALL_TEST(a_grant_costs_as_much_in_a_long_queue_as_in_a_short_one, f)
 
 enum { CROWD = 8, TURNS = 60 };
 
-static int act_many_turns(struct rlock_handle *lock, const struct rlock_take *take)
+static int act_many_turns(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
     int code = 0;
 
     for (int i = 0; i < TURNS && code == 0; i++) {
-        code = act_pass_through(lock, take);
+        code = act_pass_through(lock, wait_ms, take);
     }
     return code;
 }
@@ -93,7 +93,7 @@ static int act_many_turns(struct rlock_handle *lock, const struct rlock_take *ta
 static void let_all_take_turns(struct actor *const *actors, struct rlock_handle *const *locks)
 {
     for (int i = 0; i < CROWD; i++) {
-        actor_begin(actors[i], act_many_turns, locks[i], NULL);
+        actor_begin(actors[i], act_many_turns, locks[i], RLOCK_FOREVER, NULL);
     }
     for (int i = 0; i < CROWD; i++) {
         assert_code(actor_end(actors[i]), 0);

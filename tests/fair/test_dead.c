@@ -29,13 +29,12 @@ static uint64_t visitor(uint64_t child, uint64_t i)
     return child * 1000 + i;
 }
 
-static int act_visit(struct rlock_handle *lock, const struct rlock_take *take)
+static int act_visit(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
     static atomic_uint_least64_t visitors;
     uint64_t id = visitor(plan.number, atomic_fetch_add(&visitors, 1) + 1);
 
-    (void)take;
-    TEST_CHECK(rlock_lock(lock) == 0);
+    TEST_CHECK(rlock_lock_for(lock, wait_ms, take, NULL) == 0);
     witness_enter(plan.f->witness, 0, id);
     if (plan.hold_us != 0) {
         (void)usleep((useconds_t)plan.hold_us);
@@ -74,7 +73,7 @@ static int child_main(struct test_peer *peer, void *payload)
         }
         for (uint64_t i = 0; (word & 0xff) == QUEUE_UP && i < word >> 8; i++) {
             actors[n] = actor_new();
-            actor_begin(actors[n++], act_visit, lock, NULL);
+            actor_begin(actors[n++], act_visit, lock, RLOCK_FOREVER, NULL);
         }
         test_peer_send(peer, word);
     }
@@ -138,7 +137,7 @@ static void meet(struct fixture *f, struct ours *ours)
 
 static void wait_behind(struct fixture *f, struct ours *ours)
 {
-    hall_line_up(f, &ours->actor, &ours->waiting, 1, act_lock, NULL);
+    hall_line_up(f, &ours->actor, &ours->waiting, 1, act_take, RLOCK_FOREVER, NULL);
 }
 
 /* How long the waiter waited after a moment; then it gives the lock up. */
@@ -148,7 +147,7 @@ static int64_t end_wait(struct ours *ours, int64_t since_us)
 
     assert_code(actor_end(ours->actor), 0);
     took_us = actor_ended_us(ours->actor) - since_us;
-    assert_code(actor_do(ours->actor, act_unlock, ours->waiting, NULL), 0);
+    assert_code(actor_do(ours->actor, act_unlock, ours->waiting, 0, NULL), 0);
     return took_us;
 }
 
@@ -385,7 +384,8 @@ DEAD_TEST(a_crowd_of_processes_is_served_in_order_though_one_is_killed, f)
         }
     }
     came_us = test_now_us();
-    actor_begin(ours.actor, act_lock, ours.waiting, NULL); /* the dead behind all others go, too */
+    actor_begin(ours.actor, act_take, ours.waiting, RLOCK_FOREVER,
+                NULL); /* the dead behind all others go, too */
     assert_took(end_wait(&ours, came_us), 0, 20000);
     assert_true(chronicle_end(chronicle, &grants, &leavers));
     print_message("%zu grants, %zu passed over\n", grants, leavers);

@@ -64,13 +64,13 @@ static void wait_and_die(struct fixture *f, struct test_child *child)
 
 static struct witness *witness; /* the fixture's */
 
-static int act_try_often(struct rlock_handle *lock, const struct rlock_take *take)
+static int act_try_often(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
     uint64_t id = (uint64_t)(uintptr_t)lock; /* each has a lock of its own */
     int granted = 0;
 
     for (int i = 0; i < TRIES; i++) {
-        int code = rlock_lock_with(lock, take, NULL);
+        int code = rlock_lock_for(lock, wait_ms, take, NULL);
 
         if (code == 0) {
             witness_enter(witness, 0, id);
@@ -79,14 +79,14 @@ static int act_try_often(struct rlock_handle *lock, const struct rlock_take *tak
             TEST_CHECK(rlock_unlock(lock) == 0);
             granted++;
         } else {
-            TEST_CHECK(hall_gave_up(code) && take->wait_ms >= 0);
+            TEST_CHECK(hall_gave_up(code) && wait_ms >= 0);
         }
     }
     return granted;
 }
 
 /* Several do so at once; no score is ever beyond its place. Returns how often they were let in. */
-static int come_and_go(struct fixture *f, const struct rlock_take *take)
+static int come_and_go(struct fixture *f, int64_t wait_ms, const struct rlock_take *take)
 {
     struct actor *actors[WAITERS];
     int granted = 0;
@@ -96,7 +96,7 @@ static int come_and_go(struct fixture *f, const struct rlock_take *take)
 
         (void)is_locked(lock); /* connected now: short waits are for the lock */
         actors[i] = actor_open(f);
-        actor_begin(actors[i], act_try_often, lock, take);
+        actor_begin(actors[i], act_try_often, lock, wait_ms, take);
     }
     for (size_t i = 0; i < WAITERS; i++) {
         while (actor_is_busy(actors[i])) {
@@ -113,16 +113,16 @@ static void die_and_be_followed(struct fixture *f, struct test_child *child)
     struct rlock_handle *holder = lock_new(f, client_open(f)), *next = lock_new(f, client_open(f));
     struct actor *actor = actor_open(f);
 
-    assert_code(TAKE(holder, .lease_ms = LEASE_MS), 0);
+    assert_code(TAKE(holder, 0, .lease_ms = LEASE_MS), 0);
     wait_and_die(f, child);
     assert_no_drift(f);
-    actor_begin(actor, act_take, next, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    actor_begin(actor, act_take, next, RLOCK_FOREVER, NULL);
     hall_await_queued(f, 2);
     assert_no_drift(f);
     assert_code(rlock_unlock(holder), 0);
     assert_code(actor_end(actor), 0);
     assert_int_equal(hall_queued(f), 0);
-    assert_code(actor_do(actor, act_unlock, next, NULL), 0);
+    assert_code(actor_do(actor, act_unlock, next, 0, NULL), 0);
 }
 
 static void witnessed_open(struct fixture *f)
@@ -139,12 +139,12 @@ WITNESS_TEST(waits_that_time_out_leave_no_drift, f)
 {
     struct test_child *child = test_child_spawn(wait_to_be_killed, f);
     struct rlock_handle *holder = lock_new(f, client_open(f));
-    const struct rlock_take *hasty = RLOCK_TAKE(.wait_ms = 5, .lease_ms = LEASE_MS);
+    const struct rlock_take *take = RLOCK_TAKE(.lease_ms = LEASE_MS);
 
-    assert_code(TAKE(holder, .lease_ms = LEASE_MS), 0);
-    assert_int_equal(come_and_go(f, hasty), 0);
+    assert_code(TAKE(holder, 0, .lease_ms = LEASE_MS), 0);
+    assert_int_equal(come_and_go(f, 5, take), 0);
     assert_code(rlock_unlock(holder), 0);
-    (void)come_and_go(f, hasty); /* now some are let in, and the others time out */
+    (void)come_and_go(f, 5, take); /* now some are let in, and the others time out */
     hall_await_queued(f, 0);
     die_and_be_followed(f, child);
 }
@@ -153,9 +153,9 @@ WITNESS_TEST(waits_that_time_out_leave_no_drift, f)
 WITNESS_TEST(grants_leave_no_drift, f)
 {
     struct test_child *child = test_child_spawn(wait_to_be_killed, f);
-    const struct rlock_take *patient = RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = LEASE_MS);
+    const struct rlock_take *take = RLOCK_TAKE(.lease_ms = LEASE_MS);
 
-    assert_int_equal(come_and_go(f, patient), WAITERS * TRIES);
+    assert_int_equal(come_and_go(f, RLOCK_FOREVER, take), WAITERS * TRIES);
     hall_await_queued(f, 0);
     die_and_be_followed(f, child);
 }
@@ -166,13 +166,13 @@ WITNESS_TEST(a_head_that_died_leaves_no_drift, f)
     struct test_child *child = test_child_spawn(wait_to_be_killed, f);
     struct rlock_handle *holder = lock_new(f, client_open(f)), *last = lock_new(f, client_open(f));
 
-    assert_code(TAKE(holder, .lease_ms = LEASE_MS), 0);
+    assert_code(TAKE(holder, 0, .lease_ms = LEASE_MS), 0);
     wait_and_die(f, child);
-    assert_int_equal(come_and_go(f, RLOCK_TAKE(.wait_ms = 5)), 0);
+    assert_int_equal(come_and_go(f, 5, NULL), 0);
     hall_await_queued(f, 1); /* the dead one, at its place */
     assert_no_drift(f);
     assert_code(rlock_unlock(holder), 0);
-    assert_code(TAKE(last, .wait_ms = 10000), 0);
+    assert_code(rlock_lock_for(last, 10000, NULL, NULL), 0);
     assert_code(rlock_unlock(last), 0);
 }
 
@@ -193,18 +193,19 @@ static void meet(struct fixture *f, struct party *party, int64_t slot_ms)
     }
 }
 
-static void join(struct fixture *f, struct party *party, size_t i, const struct rlock_take *take)
+static void join(struct fixture *f, struct party *party, size_t i, int64_t wait_ms,
+                 const struct rlock_take *take)
 {
     size_t before = hall_queued(f);
 
-    actor_begin(party->actors[i], act_take, party->locks[i], take);
+    actor_begin(party->actors[i], act_take, party->locks[i], wait_ms, take);
     hall_await_queued(f, before + 1);
     hall_queue(f, &party->queue);
 }
 
 static void give(struct party *party, size_t i)
 {
-    assert_code(actor_do(party->actors[i], act_unlock, party->locks[i], NULL), 0);
+    assert_code(actor_do(party->actors[i], act_unlock, party->locks[i], 0, NULL), 0);
 }
 
 /* The next one is let in, and gives it up. */
@@ -220,16 +221,17 @@ static void turn(struct party *party, size_t i)
 HALL_TEST(scores_are_a_slot_beyond_the_lease_whoever_leaves, f)
 {
     enum { SLOT = 15000 };
-    const struct rlock_take *for_ever = RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = LEASE_MS);
+    const struct rlock_take *take = RLOCK_TAKE(.lease_ms = LEASE_MS);
     struct party p;
     long long held_at, scores[5];
     char names[5][HALL_OWNER_SIZE];
 
     meet(f, &p, SLOT);
-    assert_code(actor_do(p.actors[0], act_take, p.locks[0], RLOCK_TAKE(.lease_ms = LEASE_MS)), 0);
+    assert_code(actor_do(p.actors[0], act_take, p.locks[0], 0, RLOCK_TAKE(.lease_ms = LEASE_MS)),
+                0);
     held_at = hall_clock(f);
     for (size_t i = 1; i < 5; i++) {
-        join(f, &p, i, i == 2 ? RLOCK_TAKE(.wait_ms = 700) : for_ever);
+        join(f, &p, i, i == 2 ? 700 : RLOCK_FOREVER, i == 2 ? NULL : take);
         test_text(names[i], sizeof(names[i]), "%s", p.queue.owners[i - 1]);
     }
     for (size_t i = 1; i < 5; i++) {
@@ -256,15 +258,15 @@ HALL_TEST(scores_are_a_slot_beyond_the_lease_whoever_leaves, f)
 HALL_TEST(a_grant_costs_nobody_and_the_next_head_has_its_slot, f)
 {
     enum { SLOT = 15000, LONG_MS = 300000 };
-    const struct rlock_take *for_ever = RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = LONG_MS);
+    const struct rlock_take *take = RLOCK_TAKE(.lease_ms = LONG_MS);
     struct party p;
     long long third;
 
     meet(f, &p, SLOT);
-    assert_code(actor_do(p.actors[0], act_take, p.locks[0], RLOCK_TAKE(.lease_ms = LONG_MS)), 0);
-    join(f, &p, 1, for_ever);
-    join(f, &p, 2, for_ever);
-    join(f, &p, 3, for_ever);
+    assert_code(actor_do(p.actors[0], act_take, p.locks[0], 0, RLOCK_TAKE(.lease_ms = LONG_MS)), 0);
+    join(f, &p, 1, RLOCK_FOREVER, take);
+    join(f, &p, 2, RLOCK_FOREVER, take);
+    join(f, &p, 3, RLOCK_FOREVER, take);
     third = hall_score(f, p.queue.owners[2]);
     test_server_do(f->server, "ZADD " SCORES " %lld %s", hall_clock(f) + 1, p.queue.owners[1]);
     give(&p, 0);
@@ -286,10 +288,11 @@ HALL_TEST(those_in_front_who_vanished_cost_their_slots_at_most, f)
     int64_t unlocked_us;
 
     meet(f, &p, SLOT);
-    assert_code(actor_do(p.actors[0], act_take, p.locks[0], RLOCK_TAKE(.lease_ms = LEASE_MS)), 0);
+    assert_code(actor_do(p.actors[0], act_take, p.locks[0], 0, RLOCK_TAKE(.lease_ms = LEASE_MS)),
+                0);
     assert_true(peer_queues(f, "J:1", SLOT));
     assert_true(peer_queues(f, "J:2", SLOT));
-    join(f, &p, 3, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    join(f, &p, 3, RLOCK_FOREVER, NULL);
     assert_near(hall_score(f, p.queue.owners[2]) - hall_score(f, "J:1"), 2 * SLOT, 100);
     assert_near(hall_score(f, "J:2") - hall_score(f, "J:1"), SLOT, 100);
     unlocked_us = test_now_us();
@@ -314,9 +317,9 @@ HALL_TEST(scripts_are_told_no_time, f)
     raw_say(fd, "MONITOR\r\n");
     assert_true(raw_hears(fd, "+OK\r\n"));
     meet(f, &p, SLOT_MS);
-    assert_code(actor_do(p.actors[0], act_lock, p.locks[0], NULL), 0);
-    join(f, &p, 1, RLOCK_TAKE(.wait_ms = 500));
-    join(f, &p, 2, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    assert_code(actor_do(p.actors[0], act_take, p.locks[0], RLOCK_FOREVER, NULL), 0);
+    join(f, &p, 1, 500, NULL);
+    join(f, &p, 2, RLOCK_FOREVER, NULL);
     assert_code(actor_end(p.actors[1]), RLOCK_ETIMEDOUT);
     give(&p, 0);
     turn(&p, 2);

@@ -8,8 +8,6 @@
 #define GHOST "00000000-0000-8000-8000-000000000000"
 #define NOTES "rlock_fair:{" NAME "}"
 
-static const struct rlock_take for_ever = {.size = sizeof(for_ever), .wait_ms = RLOCK_FOREVER};
-
 static long long left_of(struct fixture *f, const char *key)
 {
     return test_server_int(f->server, "PTTL %s", key);
@@ -36,15 +34,15 @@ HALL_TEST(a_queue_of_ours_ends_after_its_last_score, f)
     struct rlock_handle *locks[] = {lock_new(f, client_open(f)), lock_new(f, client_open(f))};
     struct actor *waiter = actor_open(f);
 
-    assert_code(TAKE(locks[0], .lease_ms = 30000), 0);
-    hall_line_up(f, &waiter, &locks[1], 1, act_take, &for_ever);
+    assert_code(TAKE(locks[0], 0, .lease_ms = 30000), 0);
+    hall_line_up(f, &waiter, &locks[1], 1, act_take, RLOCK_FOREVER, NULL);
     assert_ends_after(f, 30000 + SLOT_MS);
     /* a Redisson that comes behind us adds its wait to our score */
     assert_true(peer_queues(f, "J:1", SLOT_MS));
     assert_true(TEST_EVENTUALLY(left_of(f, QUEUE) > 30000 + 2 * SLOT_MS, 10000));
     assert_code(rlock_unlock(locks[0]), 0);
     assert_code(actor_end(waiter), 0);
-    assert_code(actor_do(waiter, act_unlock, locks[1], NULL), 0);
+    assert_code(actor_do(waiter, act_unlock, locks[1], 0, NULL), 0);
     peer_leaves(f, "J:1", SLOT_MS);
     assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
 }
@@ -56,14 +54,14 @@ HALL_TEST(a_queue_of_peers_has_no_end, f)
     struct actor *waiter = actor_open(f);
     int fd = peer_listens(f, "J:1");
 
-    assert_code(TAKE(locks[0], .lease_ms = 30000), 0);
-    hall_line_up(f, &waiter, &locks[1], 1, act_take, RLOCK_TAKE(.wait_ms = 500));
+    assert_code(TAKE(locks[0], 0, .lease_ms = 30000), 0);
+    hall_line_up(f, &waiter, &locks[1], 1, act_take, 500, NULL);
     assert_true(peer_queues(f, "J:1", SLOT_MS));
     assert_ends_after(f, SLOT_MS);
     assert_code(actor_end(waiter), RLOCK_ETIMEDOUT); /* it leaves */
     assert_true(TEST_EVENTUALLY(left_of(f, QUEUE) == -1 && left_of(f, SCORES) == -1, 2000));
     peer_leaves(f, "J:1", SLOT_MS);
-    hall_line_up(f, &waiter, &locks[1], 1, act_take, &for_ever);
+    hall_line_up(f, &waiter, &locks[1], 1, act_take, RLOCK_FOREVER, NULL);
     assert_true(peer_queues(f, "J:1", SLOT_MS));
     assert_code(rlock_unlock(locks[0]), 0);
     assert_code(actor_end(waiter), 0); /* it is granted the lock */
@@ -72,7 +70,7 @@ HALL_TEST(a_queue_of_peers_has_no_end, f)
     /* a Redisson put out one of ours by its time, and nobody took the end away */
     test_server_do(f->server, "PEXPIRE " QUEUE " 100000");
     test_server_do(f->server, "PEXPIRE " SCORES " 100000");
-    assert_code(actor_do(waiter, act_unlock, locks[1], NULL), 0);
+    assert_code(actor_do(waiter, act_unlock, locks[1], 0, NULL), 0);
     assert_int_equal(left_of(f, QUEUE), -1);
     assert_int_equal(left_of(f, SCORES), -1);
     peer_leaves(f, "J:1", SLOT_MS);
@@ -85,15 +83,15 @@ HALL_TEST(a_wait_without_an_end_leaves_keys_with_one, f)
     struct rlock_handle *locks[] = {lock_new(f, client_open(f)), lock_new(f, client_open(f))};
     struct actor *waiter = actor_open(f);
 
-    assert_code(TAKE(locks[0], .lease_ms = 30000), 0);
+    assert_code(TAKE(locks[0], 0, .lease_ms = 30000), 0);
     assert_true(peer_queues(f, "J:1", 9000000000000000LL));
-    hall_line_up(f, &waiter, &locks[1], 1, act_take, &for_ever);
+    hall_line_up(f, &waiter, &locks[1], 1, act_take, RLOCK_FOREVER, NULL);
     assert_in_range(left_of(f, QUEUE), 86000000, 2 * 86400000);
     assert_in_range(left_of(f, SCORES), 86000000, 2 * 86400000);
     peer_leaves(f, "J:1", 0);
     assert_code(rlock_unlock(locks[0]), 0);
     assert_code(actor_end(waiter), 0);
-    assert_code(actor_do(waiter, act_unlock, locks[1], NULL), 0);
+    assert_code(actor_do(waiter, act_unlock, locks[1], 0, NULL), 0);
 }
 
 HALL_TEST(force_takes_the_dead_out_of_a_free_locks_queue, f)

@@ -5,8 +5,6 @@
 
 #include "fair/hall.h"
 
-static const struct rlock_take for_ever = {.size = sizeof(for_ever), .wait_ms = RLOCK_FOREVER};
-
 /* ---- Crowds ---- */
 
 /* What the threads of a crowd share; one crowd at a time. */
@@ -27,7 +25,7 @@ static void begin_crowd(int rounds, bool in_haste)
 
 static void visit(struct rlock_handle *lock, uint64_t id, int wait_ms)
 {
-    int code = TAKE(lock, .wait_ms = wait_ms);
+    int code = rlock_lock_for(lock, wait_ms, NULL, NULL);
 
     if (code == 0) {
         witness_enter(crowd.witness, 0, id);
@@ -40,10 +38,11 @@ static void visit(struct rlock_handle *lock, uint64_t id, int wait_ms)
     }
 }
 
-static int act_visit(struct rlock_handle *lock, const struct rlock_take *take)
+static int act_visit(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
     uint64_t id = atomic_fetch_add(&crowd.ids, 1) + 1;
 
+    (void)wait_ms;
     (void)take;
     for (int i = 0; i < crowd.rounds; i++) {
         bool hurries = crowd.in_haste && ((uint64_t)i + id) % 2 == 0;
@@ -81,7 +80,7 @@ static void let_in(struct fixture *f, size_t n_clients, size_t n, int rounds, bo
     }
     began_us = test_now_us();
     for (size_t i = 0; i < n; i++) {
-        actor_begin(actors[i], act_visit, locks[i % n_clients], NULL);
+        actor_begin(actors[i], act_visit, locks[i % n_clients], 0, NULL);
     }
     for (size_t i = 0; i < n; i++) {
         (void)actor_end(actors[i]);
@@ -138,14 +137,14 @@ HALL_TEST(arrival_decides, f)
         actors[i] = actor_open(f);
     }
     assert_code(rlock_lock(first), 0);
-    hall_line_up(f, actors, locks, N, act_take, &for_ever);
+    hall_line_up(f, actors, locks, N, act_take, RLOCK_FOREVER, NULL);
     hall_queue(f, &queue);
     assert_code(rlock_unlock(first), 0);
     for (size_t i = 0; i < N; i++) {
         assert_code(actor_end(actors[i]), 0);
         assert_string_equal(hall_holder(f), queue.owners[i]);
         assert_int_equal(hall_queued(f), N - i - 1);
-        assert_code(actor_do(actors[i], act_unlock, locks[i], NULL), 0);
+        assert_code(actor_do(actors[i], act_unlock, locks[i], 0, NULL), 0);
     }
 }
 
@@ -161,9 +160,8 @@ HALL_TEST(expiry_alone_advances_the_queue, f)
         locks[i] = lock_new(f, client_open(f));
         actors[i] = actor_open(f);
     }
-    assert_code(TAKE(first, .lease_ms = 2000), 0);
-    hall_line_up(f, actors, locks, N, act_take,
-                 RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = LEASE_MS));
+    assert_code(TAKE(first, 0, .lease_ms = 2000), 0);
+    hall_line_up(f, actors, locks, N, act_take, RLOCK_FOREVER, RLOCK_TAKE(.lease_ms = LEASE_MS));
     assert_code(rlock_unlock(first), 0);
     began_us = test_now_us();
     for (size_t i = 0; i < N; i++) {
@@ -174,7 +172,7 @@ HALL_TEST(expiry_alone_advances_the_queue, f)
     assert_true(TEST_EVENTUALLY(losses_told(f) == N, 2000));
     forgive_losses(f);
     for (size_t i = 0; i < N; i++) {
-        assert_code(actor_do(actors[i], act_unlock, locks[i], NULL), RLOCK_ELOST);
+        assert_code(actor_do(actors[i], act_unlock, locks[i], 0, NULL), RLOCK_ELOST);
     }
 }
 
@@ -197,7 +195,7 @@ HALL_TEST(an_expired_lease_lets_the_head_in_at_once, f)
 
     make_two(f, &first, &second);
     began_us = test_now_us();
-    assert_code(TAKE(first, .lease_ms = 500), 0);
+    assert_code(TAKE(first, 0, .lease_ms = 500), 0);
     assert_code(rlock_lock(second), 0);
     assert_took(test_elapsed_us(began_us), 490, 700);
     assert_code(rlock_unlock(first), RLOCK_ELOST);
@@ -211,7 +209,7 @@ HALL_TEST(who_has_left_does_not_delay_the_next, f)
 
     make_two(f, &first, &second);
     assert_code(rlock_lock(first), 0);
-    assert_code(TAKE(second, .wait_ms = 200), RLOCK_ETIMEDOUT);
+    assert_code(rlock_lock_for(second, 200, NULL, NULL), RLOCK_ETIMEDOUT);
     assert_code(rlock_unlock(first), 0);
     assert_code(rlock_try_lock(second), 0);
     assert_code(rlock_unlock(second), 0);
@@ -225,7 +223,7 @@ HALL_TEST(a_timed_try_waits_as_long_as_it_was_told, f)
     make_two(f, &first, &second);
     assert_code(rlock_lock(first), 0);
     began_us = test_now_us();
-    assert_code(TAKE(second, .wait_ms = 1000), RLOCK_ETIMEDOUT);
+    assert_code(rlock_lock_for(second, 1000, NULL, NULL), RLOCK_ETIMEDOUT);
     assert_took(test_elapsed_us(began_us), 990, 1150);
     assert_non_null(strstr(rlock_detail(), "held by"));
     assert_code(rlock_unlock(first), 0);
@@ -240,11 +238,11 @@ HALL_TEST(scores_do_not_drift, f)
     long long most = 0;
 
     begin_crowd(40, true);
-    assert_code(TAKE(first, .lease_ms = 30000), 0);
+    assert_code(TAKE(first, 0, .lease_ms = 30000), 0);
     for (size_t i = 0; i < 3; i++) {
         locks[i] = lock_new(f, client_open(f));
         actors[i] = actor_open(f);
-        actor_begin(actors[i], act_visit, locks[i], NULL);
+        actor_begin(actors[i], act_visit, locks[i], 0, NULL);
     }
     for (int64_t end_us = test_now_us() + 600000; test_now_us() < end_us;) {
         char *last = test_server_cmd(f->server, "ZRANGE " SCORES " -1 -1 WITHSCORES");

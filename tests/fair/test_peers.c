@@ -28,17 +28,15 @@ static void meet(struct fixture *f, struct pair *pair)
     meet_with(f, pair, NULL);
 }
 
-static const struct rlock_take for_ever = {.size = sizeof(for_ever), .wait_ms = RLOCK_FOREVER};
-
 static void begin(struct fixture *f, struct pair *pair, size_t i)
 {
-    hall_line_up(f, pair->actors + i, pair->locks + i, 1, act_take, &for_ever);
+    hall_line_up(f, pair->actors + i, pair->locks + i, 1, act_take, RLOCK_FOREVER, NULL);
 }
 
 static void end(struct pair *pair, size_t i)
 {
     assert_code(actor_end(pair->actors[i]), 0);
-    assert_code(actor_do(pair->actors[i], act_unlock, pair->locks[i], NULL), 0);
+    assert_code(actor_do(pair->actors[i], act_unlock, pair->locks[i], 0, NULL), 0);
 }
 
 /* A peer adds what it waits for to the last one's score, and takes that along from all when it is
@@ -66,7 +64,7 @@ HALL_TEST(peers_and_we_share_a_queue, f)
     assert_int_equal(hall_score(f, "J:1"), first + 200000);
     last = hall_score(f, queue.owners[2]);
     assert_false(peer_takes(f, "J:1", 30000, 200000));
-    assert_code(actor_do(pair.actors[0], act_unlock, pair.locks[0], NULL), 0);
+    assert_code(actor_do(pair.actors[0], act_unlock, pair.locks[0], 0, NULL), 0);
     peer_hears(fd, "J:1");
     assert_true(peer_takes(f, "J:1", 30000, 200000));
     assert_int_equal(hall_score(f, queue.owners[2]), last - 200000);
@@ -88,7 +86,7 @@ HALL_TEST(a_peer_that_takes_too_much_along_does_no_harm, f)
 
     assert_true(peer_takes(f, "H:1", 60000, SLOT_MS));
     assert_true(peer_queues(f, "J:1", 10));
-    hall_line_up(f, &actor, &lock, 1, act_take, &for_ever);
+    hall_line_up(f, &actor, &lock, 1, act_take, RLOCK_FOREVER, NULL);
     hall_queue(f, &queue);
     before = hall_score(f, queue.owners[1]);
     peer_leaves(f, "J:1", SLOT_MS);
@@ -98,7 +96,7 @@ HALL_TEST(a_peer_that_takes_too_much_along_does_no_harm, f)
     assert_int_equal(hall_queued(f), 1);
     assert_true(peer_releases(f, "H:1"));
     assert_code(actor_end(actor), 0);
-    assert_code(actor_do(actor, act_unlock, lock, NULL), 0);
+    assert_code(actor_do(actor, act_unlock, lock, 0, NULL), 0);
 }
 
 HALL_TEST(our_give_up_changes_no_peers_score, f)
@@ -108,7 +106,7 @@ HALL_TEST(our_give_up_changes_no_peers_score, f)
 
     meet(f, &pair);
     assert_true(peer_takes(f, "H:1", 30000, SLOT_MS));
-    actor_begin(pair.actors[0], act_take, pair.locks[0], RLOCK_TAKE(.wait_ms = 300));
+    actor_begin(pair.actors[0], act_take, pair.locks[0], 300, NULL);
     hall_await_queued(f, 1);
     assert_true(peer_queues(f, "J:1", SLOT_MS));
     before = hall_score(f, "J:1");
@@ -138,7 +136,7 @@ HALL_TEST(releases_are_heard_both_ways, f)
     assert_true(peer_releases(f, "J:1"));
     assert_code(actor_end(pair.actors[1]), 0);
     assert_took(actor_ended_us(pair.actors[1]) - released_us, 0, 500);
-    assert_code(actor_do(pair.actors[1], act_unlock, pair.locks[1], NULL), 0);
+    assert_code(actor_do(pair.actors[1], act_unlock, pair.locks[1], 0, NULL), 0);
     close(fd);
 }
 
@@ -164,7 +162,7 @@ HALL_TEST(a_dead_peer_is_passed_over, f)
     assert_code(actor_end(pair.actors[1]), 0);
     assert_took(actor_ended_us(pair.actors[1]) - unlocked_us, 900, 2000);
     assert_int_equal(hall_queued(f), 0);
-    assert_code(actor_do(pair.actors[1], act_unlock, pair.locks[1], NULL), 0);
+    assert_code(actor_do(pair.actors[1], act_unlock, pair.locks[1], 0, NULL), 0);
     close(patterns);
 }
 
@@ -185,7 +183,7 @@ HALL_TEST(a_silent_peer_is_passed_over, f)
     assert_code(actor_end(pair.actors[1]), 0);
     assert_took(actor_ended_us(pair.actors[1]) - unlocked_us, 2900, 5000 + 5000);
     assert_int_equal(hall_queued(f), 0);
-    assert_code(actor_do(pair.actors[1], act_unlock, pair.locks[1], NULL), 0);
+    assert_code(actor_do(pair.actors[1], act_unlock, pair.locks[1], 0, NULL), 0);
     close(fd);
 }
 
@@ -199,12 +197,12 @@ HALL_TEST(a_dead_peer_is_passed_over_after_a_peers_release, f)
 
     assert_true(peer_takes(f, "H:1", 30000, SLOT_MS));
     assert_true(peer_queues(f, "J:1", SLOT_MS));
-    hall_line_up(f, &actor, &lock, 1, act_take, &for_ever);
+    hall_line_up(f, &actor, &lock, 1, act_take, RLOCK_FOREVER, NULL);
     assert_true(peer_releases(f, "H:1"));
     released_us = test_now_us();
     assert_code(actor_end(actor), 0);
     assert_took(actor_ended_us(actor) - released_us, 900, 1000 + 1000 + 500);
-    assert_code(actor_do(actor, act_unlock, lock, NULL), 0);
+    assert_code(actor_do(actor, act_unlock, lock, 0, NULL), 0);
 }
 
 /* It hears, and comes late, but in time. */

@@ -31,10 +31,8 @@ static void meet(struct fixture *f, struct trio *trio)
 static void end_turn(struct trio *trio, size_t i)
 {
     assert_code(actor_end(trio->waiters[i]), 0);
-    assert_code(actor_do(trio->waiters[i], act_unlock, trio->locks[i + 1], NULL), 0);
+    assert_code(actor_do(trio->waiters[i], act_unlock, trio->locks[i + 1], 0, NULL), 0);
 }
-
-static const struct rlock_take for_ever = {.size = sizeof(for_ever), .wait_ms = RLOCK_FOREVER};
 
 /* S2; trace 7: a peer says "released" here. */
 HALL_TEST(unlocking_what_is_not_held_is_no_success, f)
@@ -43,7 +41,7 @@ HALL_TEST(unlocking_what_is_not_held_is_no_success, f)
 
     meet(f, &trio);
     assert_code(rlock_unlock(trio.locks[0]), RLOCK_ENOTOWNER);
-    assert_code(TAKE(trio.locks[0], .lease_ms = 50), 0);
+    assert_code(TAKE(trio.locks[0], 0, .lease_ms = 50), 0);
     expect_loss(f, RLOCK_LOST_EXPIRED);
     assert_true(TEST_EVENTUALLY(!fixture_has_key(f, NAME), 2000));
     assert_code(rlock_unlock(trio.locks[0]), RLOCK_ELOST);
@@ -58,8 +56,8 @@ HALL_TEST(levels_are_counted_and_never_shorten_the_lease, f)
     struct trio trio;
 
     meet(f, &trio);
-    assert_code(TAKE(trio.locks[0], .lease_ms = 20000), 0);
-    assert_code(TAKE(trio.locks[0], .lease_ms = 1000), 0);
+    assert_code(TAKE(trio.locks[0], 0, .lease_ms = 20000), 0);
+    assert_code(TAKE(trio.locks[0], 0, .lease_ms = 1000), 0);
     assert_true(ttl_of(trio.locks[0]) > 18000);
     assert_int_equal(rlock_hold_count(trio.locks[0]), 2);
     assert_code(rlock_try_lock(trio.locks[1]), RLOCK_EBUSY);
@@ -78,7 +76,7 @@ HALL_TEST(a_holder_nests_past_the_queue, f)
 
     meet(f, &trio);
     assert_code(rlock_lock(trio.locks[0]), 0);
-    hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_take, &for_ever);
+    hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_take, RLOCK_FOREVER, NULL);
     assert_code(rlock_lock(trio.locks[0]), 0);
     assert_int_equal(hall_queued(f), 2);
     assert_code(rlock_unlock(trio.locks[0]), 0);
@@ -100,11 +98,11 @@ HALL_TEST(without_reentry_the_holder_is_refused, f)
     assert_code(rlock_lock(trio.locks[0]), 0);
     assert_code(rlock_lock(trio.locks[0]), RLOCK_EREACQUIRE);
     assert_code(rlock_try_lock(trio.locks[0]), RLOCK_EREACQUIRE);
-    assert_code(TAKE(trio.locks[0], .wait_ms = 100), RLOCK_EREACQUIRE);
+    assert_code(rlock_lock_for(trio.locks[0], 100, NULL, NULL), RLOCK_EREACQUIRE);
     assert_code(rlock_lock(twin), RLOCK_EREACQUIRE);
     assert_int_equal(rlock_hold_count(trio.locks[0]), 1);
     assert_true(test_server_says(f->server, "1", "HVALS " NAME));
-    actor_begin(trio.waiters[0], act_take, trio.locks[1], &for_ever);
+    actor_begin(trio.waiters[0], act_take, trio.locks[1], RLOCK_FOREVER, NULL);
     hall_await_queued(f, 1);
     assert_true(STAYS(actor_is_busy(trio.waiters[0]), 300));
     assert_code(rlock_unlock(trio.locks[0]), 0);
@@ -119,9 +117,9 @@ HALL_TEST(a_full_server_lets_go_and_lets_in, f)
 
     meet(f, &trio);
     assert_code(rlock_lock(trio.locks[0]), 0);
-    actor_begin(trio.waiters[0], act_take, trio.locks[1], &for_ever);
+    actor_begin(trio.waiters[0], act_take, trio.locks[1], RLOCK_FOREVER, NULL);
     hall_await_queued(f, 1);
-    actor_begin(trio.waiters[1], act_take, trio.locks[2], RLOCK_TAKE(.wait_ms = 500));
+    actor_begin(trio.waiters[1], act_take, trio.locks[2], 500, NULL);
     hall_await_queued(f, 2);
     test_server_do(f->server, "CONFIG SET maxmemory 1");
     assert_code(actor_end(trio.waiters[1]), RLOCK_ETIMEDOUT);
@@ -141,7 +139,7 @@ HALL_TEST(without_channels_the_queue_goes_on, f)
     test_server_do(f->server, "ACL SETUSER default resetchannels");
     meet(f, &trio);
     assert_code(rlock_lock(trio.locks[0]), 0);
-    hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_pass_through, NULL);
+    hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_pass_through, RLOCK_FOREVER, NULL);
     unlocked_us = test_now_us();
     assert_code(rlock_unlock(trio.locks[0]), 0);
     assert_code(actor_end(trio.waiters[0]), 0);
@@ -161,7 +159,7 @@ HALL_TEST(unknown_listeners_count_as_listeners, f)
     assert_true(peer_takes(f, "H:1", 30000, SLOT_MS));
     assert_true(peer_queues(f, "J:1", SLOT_MS));
     test_server_do(f->server, "DEL " NAME);
-    assert_code(TAKE(trio.locks[0], .wait_ms = 10000 * test_slack()), 0);
+    assert_code(rlock_lock_for(trio.locks[0], 10000 * test_slack(), NULL, NULL), 0);
     assert_took(test_elapsed_us(began_us), 3000, 5000);
     assert_code(rlock_unlock(trio.locks[0]), 0);
 }
@@ -174,7 +172,7 @@ HALL_TEST(force_tells_the_head, f)
 
     meet(f, &trio);
     assert_code(rlock_lock(trio.locks[0]), 0);
-    hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_take, &for_ever);
+    hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_take, RLOCK_FOREVER, NULL);
     forced_us = test_now_us();
     assert_code(rlock_force_unlock(trio.locks[0], &was_locked), 0);
     assert_true(was_locked);
@@ -183,7 +181,7 @@ HALL_TEST(force_tells_the_head, f)
     assert_took(actor_ended_us(trio.waiters[0]) - forced_us, 0, 1000);
     assert_int_equal(hall_queued(f), 1);
     assert_code(rlock_unlock(trio.locks[0]), RLOCK_ELOST);
-    assert_code(actor_do(trio.waiters[0], act_unlock, trio.locks[1], NULL), 0);
+    assert_code(actor_do(trio.waiters[0], act_unlock, trio.locks[1], 0, NULL), 0);
     end_turn(&trio, 1);
 }
 
@@ -196,7 +194,7 @@ HALL_TEST(a_lock_that_is_deleted_goes_to_the_head, f)
 
     meet_with(f, &trio, &opts);
     assert_code(rlock_lock(trio.locks[0]), 0);
-    hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_take, &for_ever);
+    hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_take, RLOCK_FOREVER, NULL);
     test_server_do(f->server, "DEL " NAME);
     deleted_us = test_now_us();
     end_turn(&trio, 0);
@@ -214,8 +212,8 @@ HALL_TEST(a_cancelled_call_leaves_the_queue, f)
     meet(f, &trio);
     assert_code(rlock_cancel_new(&cancel), 0);
     assert_code(rlock_lock(trio.locks[0]), 0);
-    actor_begin(trio.waiters[0], act_take, trio.locks[1],
-                RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = cancel));
+    actor_begin(trio.waiters[0], act_take, trio.locks[1], RLOCK_FOREVER,
+                RLOCK_TAKE(.cancel = cancel));
     hall_await_queued(f, 1);
     rlock_cancel_fire(cancel);
     assert_code(actor_end(trio.waiters[0]), RLOCK_ECANCELED);
@@ -230,7 +228,7 @@ HALL_TEST(a_closed_client_leaves_the_queue, f)
 
     meet(f, &trio);
     assert_code(rlock_lock(trio.locks[0]), 0);
-    hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_take, &for_ever);
+    hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_take, RLOCK_FOREVER, NULL);
     client_close(f, trio.clients[1]);
     assert_code(actor_end(trio.waiters[0]), RLOCK_ECLOSED);
     assert_int_equal(hall_queued(f), 1);
@@ -252,9 +250,9 @@ HALL_TEST(a_head_that_gives_up_wakes_the_next, f)
     slow = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = 20000));
     lock = lock_new(f, slow);
     assert_code(rlock_lock(trio.locks[0]), 0);
-    actor_begin(trio.waiters[0], act_take, lock, RLOCK_TAKE(.wait_ms = 1000));
+    actor_begin(trio.waiters[0], act_take, lock, 1000, NULL);
     hall_await_queued(f, 1);
-    actor_begin(trio.waiters[1], act_take, trio.locks[2], &for_ever);
+    actor_begin(trio.waiters[1], act_take, trio.locks[2], RLOCK_FOREVER, NULL);
     hall_await_queued(f, 2);
     proxy_hold_requests(proxy, true);
     assert_code(rlock_unlock(trio.locks[0]), 0);
@@ -278,7 +276,7 @@ HALL_TEST(who_timed_out_on_a_silent_server_leaves_too, f)
     assert_true(peer_takes(f, "H:1", 60000, SLOT_MS));
     for (size_t i = 0; i < 2; i++) {
         clients[i] = client_open_with(f, &RLOCK_CLIENT_OPTS(.op_timeout_ms = 200));
-        actor_begin(waiters[i], act_take, lock_new(f, clients[i]), RLOCK_TAKE(.wait_ms = 900));
+        actor_begin(waiters[i], act_take, lock_new(f, clients[i]), 900, NULL);
         hall_await_queued(f, i + 1);
     }
     test_server_do(f->server, "CLIENT PAUSE 1500 WRITE");

@@ -17,7 +17,7 @@ struct line {
 };
 
 static void line_up(struct fixture *f, struct line *line, size_t n, const struct rlock_take *hold,
-                    const struct rlock_take *wait)
+                    int64_t wait_ms, const struct rlock_take *take)
 {
     for (size_t i = 0; i <= N; i++) {
         line->clients[i] = client_open(f);
@@ -26,9 +26,9 @@ static void line_up(struct fixture *f, struct line *line, size_t n, const struct
     for (size_t i = 0; i < n; i++) {
         line->actors[i] = actor_open(f);
     }
-    assert_code(rlock_lock_with(line->locks[N], hold, NULL), 0);
+    assert_code(rlock_lock_for(line->locks[N], 0, hold, NULL), 0);
     line->held_at = hall_clock(f);
-    hall_line_up(f, line->actors, line->locks, n, act_take, wait);
+    hall_line_up(f, line->actors, line->locks, n, act_take, wait_ms, take);
     hall_queue(f, &line->queue);
 }
 
@@ -38,15 +38,8 @@ static void let_go(struct line *line, size_t from, size_t n)
     assert_code(rlock_unlock(line->locks[N]), 0);
     for (size_t i = from; i < n; i++) {
         assert_code(actor_end(line->actors[i]), 0);
-        assert_code(actor_do(line->actors[i], act_unlock, line->locks[i], NULL), 0);
+        assert_code(actor_do(line->actors[i], act_unlock, line->locks[i], 0, NULL), 0);
     }
-}
-
-static const struct rlock_take *for_ever(void)
-{
-    static const struct rlock_take take = {.size = sizeof(take), .wait_ms = RLOCK_FOREVER};
-
-    return &take;
 }
 
 #define assert_near(value, expected, ms) assert_in_range((value) - (expected) + (ms), 0, 2 * (ms))
@@ -74,7 +67,7 @@ HALL_TEST(each_of_ours_counts_for_a_slot_beyond_the_lease, f)
     struct line line;
     char all[400];
 
-    line_up(f, &line, 2, RLOCK_TAKE(.lease_ms = 30000), for_ever());
+    line_up(f, &line, 2, RLOCK_TAKE(.lease_ms = 30000), RLOCK_FOREVER, NULL);
     assert_int_equal(line.queue.n, 2);
     assert_memory_equal(line.queue.owners[0], rlock_client_uuid(line.clients[0]), 36);
     assert_memory_equal(line.queue.owners[1], rlock_client_uuid(line.clients[1]), 36);
@@ -102,7 +95,7 @@ HALL_TEST(a_release_wakes_the_head_alone, f)
     int fd = raw_dial(test_server_unix_url(f->server));
     char message[300];
 
-    line_up(f, &line, 2, RLOCK_TAKE(.lease_ms = 30000), for_ever());
+    line_up(f, &line, 2, RLOCK_TAKE(.lease_ms = 30000), RLOCK_FOREVER, NULL);
     raw_say(fd, "PSUBSCRIBE redisson_lock__channel*\r\n");
     assert_true(
         raw_hears(fd, "*3\r\n$10\r\npsubscribe\r\n$23\r\nredisson_lock__channel*\r\n:1\r\n"));
@@ -118,9 +111,9 @@ HALL_TEST(a_release_wakes_the_head_alone, f)
               strlen(CHANNEL) + 1 + strlen(line.queue.owners[0]), line.queue.owners[0]);
     assert_true(raw_hears(fd, message));
     assert_string_equal(raw_hear_within(fd, 50), "");
-    assert_code(actor_do(line.actors[0], act_unlock, line.locks[0], NULL), 0);
+    assert_code(actor_do(line.actors[0], act_unlock, line.locks[0], 0, NULL), 0);
     assert_code(actor_end(line.actors[1]), 0);
-    assert_code(actor_do(line.actors[1], act_unlock, line.locks[1], NULL), 0);
+    assert_code(actor_do(line.actors[1], act_unlock, line.locks[1], 0, NULL), 0);
     close(fd);
 }
 
@@ -130,11 +123,10 @@ HALL_TEST(who_gives_up_changes_nobodys_score, f)
     struct hall_queue after;
     long long first, third;
 
-    line_up(f, &line, 1, RLOCK_TAKE(.lease_ms = 30000), for_ever());
-    actor_begin(line.actors[1] = actor_open(f), act_take, line.locks[1],
-                RLOCK_TAKE(.wait_ms = 700));
+    line_up(f, &line, 1, RLOCK_TAKE(.lease_ms = 30000), RLOCK_FOREVER, NULL);
+    actor_begin(line.actors[1] = actor_open(f), act_take, line.locks[1], 700, NULL);
     hall_await_queued(f, 2);
-    actor_begin(line.actors[2] = actor_open(f), act_take, line.locks[2], for_ever());
+    actor_begin(line.actors[2] = actor_open(f), act_take, line.locks[2], RLOCK_FOREVER, NULL);
     hall_await_queued(f, 3);
     hall_queue(f, &line.queue);
     first = hall_score(f, line.queue.owners[0]);
@@ -148,16 +140,16 @@ HALL_TEST(who_gives_up_changes_nobodys_score, f)
     assert_int_equal(hall_listeners(f, line.queue.owners[1]), 0);
     assert_code(rlock_unlock(line.locks[N]), 0);
     assert_code(actor_end(line.actors[0]), 0);
-    assert_code(actor_do(line.actors[0], act_unlock, line.locks[0], NULL), 0);
+    assert_code(actor_do(line.actors[0], act_unlock, line.locks[0], 0, NULL), 0);
     assert_code(actor_end(line.actors[2]), 0);
-    assert_code(actor_do(line.actors[2], act_unlock, line.locks[2], NULL), 0);
+    assert_code(actor_do(line.actors[2], act_unlock, line.locks[2], 0, NULL), 0);
 }
 
 HALL_TEST(when_all_have_left_nothing_is_left, f)
 {
     struct line line;
 
-    line_up(f, &line, N, RLOCK_TAKE(.lease_ms = 30000), RLOCK_TAKE(.wait_ms = 300));
+    line_up(f, &line, N, RLOCK_TAKE(.lease_ms = 30000), 300, NULL);
     for (size_t i = 0; i < N; i++) {
         assert_code(actor_end(line.actors[i]), RLOCK_ETIMEDOUT);
     }
@@ -169,7 +161,7 @@ HALL_TEST(a_waiter_that_does_not_queue_yet_is_not_there, f)
 {
     struct line line;
 
-    line_up(f, &line, 0, RLOCK_TAKE(.lease_ms = 30000), NULL);
+    line_up(f, &line, 0, RLOCK_TAKE(.lease_ms = 30000), 0, NULL);
     assert_code(rlock_try_lock(line.locks[0]), RLOCK_EBUSY);
     assert_int_equal(test_server_int(f->server, "DBSIZE"), 1);
     assert_non_null(strstr(rlock_detail(), "held by"));
@@ -209,7 +201,8 @@ HALL_TEST(heads_whose_time_is_over_stay_until_they_are_seen_dead, f)
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
     assert_true(test_server_says(f->server, "J:1\nJ:2", "LRANGE " QUEUE " 0 -1"));
     assert_near(hall_score(f, "J:1"), hall_clock(f) + SLOT_MS, 1000);
-    assert_code(TAKE(lock, .wait_ms = 1500), RLOCK_ETIMEDOUT); /* nobody hears the first */
+    assert_code(rlock_lock_for(lock, 1500, NULL, NULL),
+                RLOCK_ETIMEDOUT); /* nobody hears the first */
     assert_true(TEST_EVENTUALLY(test_server_says(f->server, "J:2", "LRANGE " QUEUE " 0 -1"), 1000));
     assert_near(hall_score(f, "J:2"), hall_clock(f) + SLOT_MS, 3000);
     peer_leaves(f, "J:2", SLOT_MS);
@@ -240,7 +233,7 @@ HALL_TEST(notes_are_no_lock_and_do_not_stay, f)
     assert_in_range(test_server_int(f->server, "PTTL rlock_fair:{" NAME "}"), 1, 600000);
     assert_code(rlock_client_scan(client, NULL, count_locks, &locks), 0);
     assert_int_equal(locks, 0);
-    assert_code(TAKE(lock, .wait_ms = 4000), 0);
+    assert_code(rlock_lock_for(lock, 4000, NULL, NULL), 0);
     assert_int_equal(test_server_int(f->server, "DBSIZE"), 1);
     assert_code(rlock_unlock(lock), 0);
 }
@@ -258,7 +251,7 @@ HALL_TEST(a_foreign_hash_is_a_wrong_type, f)
     free(test_server_argv(f->server, (const char *[]){"HSET", NAME, field, "1", NULL}));
     for (int i = 0; i < 2; i++) {
         assert_code(rlock_try_lock(lock), RLOCK_EWRONGTYPE);
-        assert_code(TAKE(lock, .wait_ms = 1000), RLOCK_EWRONGTYPE);
+        assert_code(rlock_lock_for(lock, 1000, NULL, NULL), RLOCK_EWRONGTYPE);
         assert_code(rlock_inspect(lock, &info), RLOCK_EWRONGTYPE);
         test_server_do(f->server, "DEL " NAME);
         free(test_server_argv(f->server, (const char *[]){"EVAL", many, "1", NAME, NULL}));
@@ -275,7 +268,7 @@ HALL_TEST(a_head_without_a_score_gets_one, f)
     test_server_do(f->server, "RPUSH " QUEUE " ghost:1");
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
     assert_near(hall_score(f, "ghost:1"), hall_clock(f) + SLOT_MS, 100);
-    assert_code(TAKE(lock, .wait_ms = 4000), 0); /* nobody hears it: it is dead */
+    assert_code(rlock_lock_for(lock, 4000, NULL, NULL), 0); /* nobody hears it: it is dead */
     assert_int_equal(test_server_int(f->server, "DBSIZE"), 1);
     assert_code(rlock_unlock(lock), 0);
 }
@@ -298,9 +291,9 @@ HALL_TEST(a_waiter_mends_its_entry, f)
     struct rlock_handle *waiting;
     const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = 3000);
 
-    line_up(f, &line, 0, RLOCK_TAKE(.lease_ms = 60000), NULL);
+    line_up(f, &line, 0, RLOCK_TAKE(.lease_ms = 60000), 0, NULL);
     waiting = lock_with(f, line.clients[0], NAME, &opts);
-    actor_begin(line.actors[0] = actor_open(f), act_take, waiting, for_ever());
+    actor_begin(line.actors[0] = actor_open(f), act_take, waiting, RLOCK_FOREVER, NULL);
     hall_await_queued(f, 1);
     hall_queue(f, &line.queue);
     test_server_do(f->server, "DEL " SCORES);
@@ -322,7 +315,7 @@ HALL_TEST(a_waiter_that_queued_again_keeps_its_score, f)
     const char *me;
     long long base, wrong;
 
-    line_up(f, &line, 1, RLOCK_TAKE(.lease_ms = 60000), for_ever());
+    line_up(f, &line, 1, RLOCK_TAKE(.lease_ms = 60000), RLOCK_FOREVER, NULL);
     base = line.held_at + 60000;
     wrong = base + 2 * SLOT_MS + 5000;
     me = line.queue.owners[0];
@@ -349,7 +342,7 @@ HALL_TEST(a_waiter_outlives_its_slot, f)
     long long end;
 
     assert_code(rlock_lock(lock), 0);
-    actor_begin(actor, act_take, other, for_ever());
+    actor_begin(actor, act_take, other, RLOCK_FOREVER, NULL);
     hall_await_queued(f, 1);
     hall_queue(f, &queue);
     end = hall_clock(f) + 3000;
@@ -359,7 +352,7 @@ HALL_TEST(a_waiter_outlives_its_slot, f)
     }
     assert_code(rlock_unlock(lock), 0);
     assert_code(actor_end(actor), 0);
-    assert_code(actor_do(actor, act_unlock, other, NULL), 0);
+    assert_code(actor_do(actor, act_unlock, other, 0, NULL), 0);
 }
 
 HALL_TEST(names_follow_prefix_and_braces, f)
@@ -377,7 +370,7 @@ HALL_TEST(names_follow_prefix_and_braces, f)
         struct actor *actor = actor_open(f);
 
         assert_code(rlock_lock(locks[i]), 0);
-        actor_begin(actor, act_take, locks[i], RLOCK_TAKE(.wait_ms = test_ms(500)));
+        actor_begin(actor, act_take, locks[i], test_ms(500), NULL);
         assert_true(TEST_EVENTUALLY(fixture_has_key(f, queues[i]), 2000));
         assert_true(fixture_has_key(f, scores[i]));
         assert_code(actor_end(actor), RLOCK_ETIMEDOUT);
@@ -390,7 +383,7 @@ HALL_TEST(inspect_says_how_many_wait, f)
     struct line line;
     struct rlock_info info = RLOCK_INFO_INIT;
 
-    line_up(f, &line, 2, RLOCK_TAKE(.lease_ms = 30000), RLOCK_TAKE(.wait_ms = 1000));
+    line_up(f, &line, 2, RLOCK_TAKE(.lease_ms = 30000), 1000, NULL);
     assert_code(rlock_inspect(line.locks[0], &info), 0);
     assert_true(info.locked);
     assert_false(info.mine);

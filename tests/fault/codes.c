@@ -23,7 +23,7 @@ static const char *const lists[FUNCTIONS] = {
     [MULTI_NEW] = "int rlock_multi_new(",
     [REDLOCK_NEW] = "int rlock_multi_new(", /* the header says so */
     [CANCEL_NEW] = "int rlock_cancel_new(",
-    [LOCK_WITH] = "int rlock_lock_with(",
+    [LOCK_FOR] = "int rlock_lock_for(",
     [UNLOCK] = "int rlock_unlock(",
     [FORCE] = "int rlock_force_unlock(",
     [INSPECT] = "int rlock_inspect(",
@@ -194,7 +194,7 @@ int lock_for(struct rlock_handle *lock, int64_t wait_ms)
 {
     struct rlock_grant grant = RLOCK_GRANT_INIT;
 
-    return record(LOCK_WITH, rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = wait_ms), &grant));
+    return record(LOCK_FOR, rlock_lock_for(lock, wait_ms, NULL, &grant));
 }
 
 int unlock(struct rlock_handle *lock)
@@ -229,8 +229,8 @@ void call_async(struct rlock_handle *lock)
     struct rlock_op *op = NULL;
     int code;
 
-    code = rlock_lock_async(lock, RLOCK_TAKE(.owner = owner), completion_tell, &taken, &op);
-    follow(LOCK_WITH, code, &taken, op);
+    code = rlock_lock_async(lock, 0, RLOCK_TAKE(.owner = owner), completion_tell, &taken, &op);
+    follow(LOCK_FOR, code, &taken, op);
     op = NULL;
     code = rlock_inspect_async(lock, completion_tell, &asked, &op);
     follow(INSPECT, code, &asked, op);

@@ -14,7 +14,7 @@ enum function {
     MULTI_NEW,
     REDLOCK_NEW,
     CANCEL_NEW,
-    LOCK_WITH,
+    LOCK_FOR,
     UNLOCK,
     FORCE,
     INSPECT,

@@ -261,8 +261,8 @@ void play_files(struct fixture *f)
         open_stage(&stage, f, opts);
         limit_files(&before);
         (void)record(ASYNC,
-                     rlock_lock_async(stage.lock, RLOCK_TAKE(.owner = 1, .cancel = inherited), NULL,
-                                      NULL, NULL));
+                     rlock_lock_async(stage.lock, 0, RLOCK_TAKE(.owner = 1, .cancel = inherited),
+                                      NULL, NULL, NULL));
         _exit(0);
     }
     assert_true(child > 0);

@@ -34,7 +34,7 @@ static void is_turned_away(struct fixture *f, struct rlock_client_opts opts, con
     opts.op_timeout_ms = 1000 * test_slack();
     user = user_open(f, opts);
     began_us = test_now_us();
-    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 60000), NULL), RLOCK_EAUTH);
+    assert_code(rlock_lock_for(user->lock, 60000, NULL, NULL), RLOCK_EAUTH);
     assert_detail("lock " LOCK_A);
     assert_detail(why);
     assert_code(rlock_try_lock(user->lock), RLOCK_EAUTH);
@@ -61,7 +61,7 @@ FIXTURE_WITH_TEST(a_wrong_password_is_final_and_never_repeated_in_a_text, f,
     is_turned_away(f, RLOCK_CLIENT_OPTS(.user = "nobody", .password = SECRET), "WRONGPASS");
     is_turned_away(f, RLOCK_CLIENT_OPTS(.user = "off", .password = "good"), "WRONGPASS");
     user = user_open(f, RLOCK_CLIENT_OPTS(.password = "good"));
-    assert_code(user_visit(user, NULL), 0);
+    assert_code(user_visit(user, 0, NULL), 0);
 }
 
 FIXTURE_WITH_TEST(a_password_that_changes_ends_waiters_and_in_time_holds, f,
@@ -75,7 +75,7 @@ FIXTURE_WITH_TEST(a_password_that_changes_ends_waiters_and_in_time_holds, f,
     int code;
 
     assert_code(rlock_try_lock(user->lock), 0);
-    waiter_start(&waiter, other, RLOCK_TAKE(.wait_ms = 60000));
+    waiter_start(&waiter, other, 60000, NULL);
     assert_true(fixture_wait_waiters(f, 1));
     say(f, "CONFIG SET requirepass better");
     test_server_do(f->server, "CLIENT KILL TYPE normal SKIPME yes");
@@ -91,8 +91,8 @@ FIXTURE_WITH_TEST(a_password_that_changes_ends_waiters_and_in_time_holds, f,
     assert_code(rlock_try_lock(user->lock), RLOCK_EAUTH);
     assert_within(began_us, 50);
     say(f, "CONFIG SET requirepass good");
-    assert_true(TEST_EVENTUALLY(user_visit(user, NULL) == 0, 5000)); /* it tries again */
-    assert_true(TEST_EVENTUALLY(user_visit(other, NULL) == 0, 5000));
+    assert_true(TEST_EVENTUALLY(user_visit(user, 0, NULL) == 0, 5000)); /* it tries again */
+    assert_true(TEST_EVENTUALLY(user_visit(other, 0, NULL) == 0, 5000));
 }
 
 /* ---- Commands inside scripts ---- */
@@ -114,7 +114,7 @@ static void is_denied(const struct fixture *f, const struct user *user, const st
     assert_detail("ACL");
     assert_within(began_us, 50);
     if (verb == &verb_acquire) {
-        assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 60000), NULL), RLOCK_EPERM);
+        assert_code(rlock_lock_for(user->lock, 60000, NULL, NULL), RLOCK_EPERM);
         assert_within(began_us, 100);
     }
     say(f, "ACL SETUSER default +@all allkeys");
@@ -147,7 +147,7 @@ static void denied_inside_a_script(const char *program)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         is_denied(&f, user, cases[i].verb, cases[i].rule);
     }
-    assert_code(user_visit(user, NULL), 0);
+    assert_code(user_visit(user, 0, NULL), 0);
     assert_int_equal(user_losses(user), 0);
     fixture_close(&f);
 }
@@ -181,7 +181,7 @@ FIXTURE_TEST(an_end_that_is_not_permitted_leaves_no_queue_without_one, f)
     assert_code(rlock_fair_new(rival->client, "fair", NULL, &locks[1]), 0);
     assert_code(rlock_try_lock(locks[1]), 0);
     say(f, "ACL SETUSER default -pexpireat");
-    assert_code(rlock_lock_with(locks[0], RLOCK_TAKE(.wait_ms = 5000), NULL), RLOCK_EPERM);
+    assert_code(rlock_lock_for(locks[0], 5000, NULL, NULL), RLOCK_EPERM);
     assert_int_equal(test_server_int(f->server, "EXISTS redisson_lock_queue:{fair} "
                                                 "redisson_lock_timeout:{fair}"),
                      0);
@@ -201,7 +201,7 @@ FIXTURE_TEST(a_renewal_that_is_not_permitted_loses_the_hold_in_time, f)
     assert_int_equal(user_wait_loss(user, 1), RLOCK_LOST_EXPIRED);
     assert_true(user_logged(user, "renewal failed") > 0);
     say(f, "ACL SETUSER default +time");
-    assert_code(user_visit(rival, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_code(user_visit(rival, 5000, NULL), 0);
     assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
 }
 
@@ -242,7 +242,7 @@ static void polls(struct fixture *f, struct user *user, struct user *rival)
 
     assert_code(rlock_try_lock(rival->lock), 0);
     calls = test_server_info(f->server, "commandstats", "cmdstat_evalsha:calls");
-    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 60000));
+    waiter_start(&waiter, user, 60000, NULL);
     assert_true(TEST_EVENTUALLY(
         test_server_info(f->server, "commandstats", "cmdstat_evalsha:calls") >= calls + 2, 5000));
     assert_true(user_logged(user, "refuses a subscription") > 0);
@@ -292,9 +292,9 @@ FIXTURE_WITH_TEST(a_refused_subscription_does_not_disturb_another, f, .proxy = P
     say(f, "ACL SETUSER default resetchannels &" CHANNEL_A);
     assert_code(rlock_try_lock(rival->lock), 0);
     proxy_delay_way_us(f->proxy, PROXY_SUBSCRIBERS, PROXY_TO_CLIENT, 200000);
-    waiter_start_on(&refused, user, other, RLOCK_TAKE(.wait_ms = 1000));
+    waiter_start_on(&refused, user, other, 1000, NULL);
     assert_true(proxy_wait_subscribers(f->proxy, 1, 5000));
-    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 60000));
+    waiter_start(&waiter, user, 60000, NULL);
     assert_true(fixture_wait_waiters(f, 1)); /* while the refusal is still on its way */
     assert_int_equal(user_logged(user, "refuses a subscription"), 0);
     assert_true(TEST_EVENTUALLY(user_logged(user, "refuses a subscription") == 1, 5000));
@@ -325,7 +325,7 @@ TEST(an_unsubscription_that_is_refused_is_not_asked_for_again)
     rival = user_open_direct(&f);
     test_server_do(f.server, "ACL SETUSER default -unsubscribe");
     assert_code(rlock_try_lock(rival->lock), 0);
-    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 60000));
+    waiter_start(&waiter, user, 60000, NULL);
     assert_true(fixture_wait_waiters(&f, 1));
     assert_code(rlock_unlock(rival->lock), 0);
     assert_int_equal(waiter_join(&waiter), 0);
@@ -344,7 +344,7 @@ static void may_not_publish(const char *rule)
     user = user_open(&f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
     rival = user_open_direct(&f);
     assert_code(rlock_try_lock(user->lock), 0);
-    waiter_start(&waiter, rival, RLOCK_TAKE(.wait_ms = 60000));
+    waiter_start(&waiter, rival, 60000, NULL);
     assert_true(fixture_wait_waiters(&f, 1));
     test_server_do(f.server, "ACL SETUSER default %s", rule);
     assert_true(user_step(user));
@@ -384,7 +384,7 @@ static void app_waits(const struct fixture *f, struct rlock_handle *lock, struct
     struct waiter waiter;
 
     assert_code(rlock_try_lock(theirs), 0);
-    waiter_start_on(&waiter, rival, lock, RLOCK_TAKE(.wait_ms = 60000));
+    waiter_start_on(&waiter, rival, lock, 60000, NULL);
     assert_true(TEST_EVENTUALLY(
         test_server_says(f->server, "redisson_lock__channel:{" APP "}", "PUBSUB CHANNELS"), 5000));
     assert_code(rlock_unlock(theirs), 0);

@@ -46,7 +46,7 @@ FIXTURE_WITH_TEST(the_latest_answer_of_the_server_stands_in_the_detail, f, .prox
         /* somebody has it, by then; a replica's link was given up, and is made again */
         assert_true(TEST_EVENTUALLY(rlock_try_lock(user->lock) == RLOCK_EBUSY, 10000));
         rule = answer_attempts(f, answers[i].bytes);
-        assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 100), NULL),
+        assert_code(rlock_lock_for(user->lock, 100, NULL, NULL),
                     answers[i].code == RLOCK_ECONN ? RLOCK_ETIMEDOUT : answers[i].code);
         assert_detail(answers[i].word);
         assert_detail(answers[i].hint);
@@ -96,7 +96,7 @@ FIXTURE_WITH_TEST(who_waits_for_the_longest_name_keeps_its_connections, f, .prox
                 0);
     assert_code(rlock_reentrant_new(rival->client, name, &RLOCK_OPTS(.name_len = LEN), &held), 0);
     assert_code(rlock_try_lock(held), 0);
-    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 20000));
+    waiter_start(&waiter, user, 20000, NULL);
     assert_true(proxy_wait_subscribers(f->proxy, 1, 5000));
     accepted = proxy_stats(f->proxy).accepted;
     began_us = test_now_us();

@@ -8,7 +8,7 @@
 
 #define VICTIMS 4
 
-static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
+enum { PATIENT_MS = 60000 };
 
 static struct rlock_client_opts unhurried(void)
 {
@@ -58,8 +58,7 @@ static void take_once(struct victim *victim)
 
     TEST_CHECK(rlock_cancel_new(&cancel) == 0);
     atomic_store(&victim->armed, cancel);
-    code =
-        rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = cancel), NULL);
+    code = rlock_lock_for(user->lock, RLOCK_FOREVER, RLOCK_TAKE(.cancel = cancel), NULL);
     answered_us = test_now_us();
     TEST_CHECK(code == 0 || code == RLOCK_ECANCELED);
     if (code == 0) {
@@ -131,7 +130,7 @@ static void canceled_often(struct fixture *f, size_t times, unsigned int most_us
                            double most_open)
 {
     struct user *user, *rival;
-    struct crew crew = {.take = &patient};
+    struct crew crew = {.wait_ms = PATIENT_MS};
     struct victim sum;
     int64_t began_us;
     size_t n;
@@ -155,7 +154,7 @@ static void canceled_often(struct fixture *f, size_t times, unsigned int most_us
     assert_int_equal(user_losses(user) + user_losses(rival), 0);
     assert_true(fixture_wait_waiters(f, 0));
     assert_true(fixture_wait_held(f, false)); /* long before a lease of half a minute ends */
-    assert_code(user_visit(user, NULL), 0);
+    assert_code(user_visit(user, 0, NULL), 0);
     user_close(user);
     user_close(rival);
 }
@@ -203,9 +202,9 @@ FIXTURE_TEST(a_signal_handler_may_cancel_the_thread_it_interrupts, f)
         int code;
 
         assert_code(rlock_cancel_new(&handled), 0);
-        waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 60000, .cancel = handled));
+        waiter_start(&waiter, user, 60000, RLOCK_TAKE(.cancel = handled));
         assert_true(fixture_wait_waiters(f, 1));
-        waiter_start(&other, user, RLOCK_TAKE(.wait_ms = 60000, .cancel = handled));
+        waiter_start(&other, user, 60000, RLOCK_TAKE(.cancel = handled));
         fired_us = test_now_us();
         TEST_CHECK(pthread_kill(waiter.thread, SIGUSR1) == 0);
         code = waiter_join(&waiter); /* who may be asking just now */
@@ -213,7 +212,7 @@ FIXTURE_TEST(a_signal_handler_may_cancel_the_thread_it_interrupts, f)
         assert_int_equal(waiter_join(&other), RLOCK_ECANCELED); /* one signal for both */
         assert_within(fired_us, 10);
         assert_true(fixture_wait_waiters(f, 0));
-        waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 60000, .cancel = handled));
+        waiter_start(&waiter, user, 60000, RLOCK_TAKE(.cancel = handled));
         code = waiter_join(&waiter); /* it stays fired */
         assert_true(code == RLOCK_ECANCELED);
         assert_true(test_took_at_most(waiter.took_us, (int64_t)CALL_LATE_MS * 1000 * test_slack()));
@@ -237,7 +236,7 @@ static void cancel_own_wait(struct fixture *f, struct rlock_cancel *cancel)
 
     user = user_open(f, unhurried());
     TEST_CHECK(pthread_create(&thread, NULL, fire_soon, cancel) == 0);
-    TEST_CHECK(user_visit(user, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel)) == RLOCK_ECANCELED);
+    TEST_CHECK(user_visit(user, 60000, RLOCK_TAKE(.cancel = cancel)) == RLOCK_ECANCELED);
     TEST_CHECK(pthread_join(thread, NULL) == 0);
     user_close(user);
 }
@@ -253,7 +252,7 @@ FIXTURE_TEST(a_child_of_fork_cancels_nothing_of_its_parent, f)
     fixture_take_by_hand(f, 0);
     user = user_open(f, unhurried());
     assert_code(rlock_cancel_new(&cancel), 0);
-    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
+    waiter_start(&waiter, user, 60000, RLOCK_TAKE(.cancel = cancel));
     assert_true(fixture_wait_waiters(f, 1));
     pid = test_must(fork(), "fork");
     if (pid == 0) {
@@ -268,7 +267,7 @@ FIXTURE_TEST(a_child_of_fork_cancels_nothing_of_its_parent, f)
     test_server_do(f->server, "DEL " LOCK_A);
     test_server_do(f->server, "PUBLISH " CHANNEL_A " 0");
     assert_int_equal(waiter_join(&waiter), 0);
-    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel)), 0);
+    assert_code(user_visit(user, 60000, RLOCK_TAKE(.cancel = cancel)), 0);
     cancel = rlock_cancel_free(cancel);
 }
 
@@ -282,8 +281,8 @@ FIXTURE_WITH_TEST(a_call_that_waits_for_a_connection_is_canceled, f, .proxy = PR
     proxy_refuse(f->proxy, true);
     user = user_open(f, unhurried());
     assert_code(rlock_cancel_new(&cancel), 0);
-    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
-    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 50), NULL), RLOCK_ECONN);
+    waiter_start(&waiter, user, 60000, RLOCK_TAKE(.cancel = cancel));
+    assert_code(rlock_lock_for(user->lock, 50, NULL, NULL), RLOCK_ECONN);
     fired_us = test_now_us();
     rlock_cancel_fire(cancel);
     assert_int_equal(waiter_join(&waiter), RLOCK_ECANCELED);
@@ -306,11 +305,11 @@ FIXTURE_WITH_TEST(a_canceled_nested_call_leaves_the_outer_hold, f, .proxy = PROX
     rule = script_rule("acquire", PROXY_DELAY_REPLY);
     rule.delay_us = 100000;
     proxy_add(f->proxy, &rule);
-    code = rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel), NULL);
+    code = rlock_lock_for(user->lock, 60000, RLOCK_TAKE(.cancel = cancel), NULL);
     assert_true(code == RLOCK_ECANCELED);
     assert_int_equal(rlock_hold_count(user->lock), 1);
     assert_true(user_step(user));
-    assert_code(rlock_lock_with(user->lock, &patient, NULL), 0); /* behind it on the line */
+    assert_code(rlock_lock_for(user->lock, PATIENT_MS, NULL, NULL), 0); /* behind it on the line */
     assert_int_equal(rlock_hold_count(user->lock), 2);
     assert_code(rlock_unlock(user->lock), 0);
     assert_int_equal(fixture_count(f), 1);
@@ -333,7 +332,7 @@ static void *wait_and_be_ended(void *arg)
 {
     struct ended *ended = arg;
 
-    ended->code = rlock_lock_with(ended->user->lock, &patient, NULL);
+    ended->code = rlock_lock_for(ended->user->lock, PATIENT_MS, NULL, NULL);
     TEST_CHECK(rlock_unlock(ended->user->lock) == 0);
     atomic_store(&ended->unlocked, true);
     pthread_testcancel();
@@ -352,7 +351,7 @@ FIXTURE_TEST(a_thread_that_is_ended_within_a_call_returns_from_it_first, f)
         ended[i] = (struct ended){.user = user};
         TEST_CHECK(pthread_create(&ended[i].thread, NULL, wait_and_be_ended, &ended[i]) == 0);
     }
-    waiter_start(&waiter, user, &patient);
+    waiter_start(&waiter, user, PATIENT_MS, NULL);
     assert_true(fixture_wait_waiters(f, 1));
     for (size_t i = 0; i < 3; i++) {
         TEST_CHECK(pthread_cancel(ended[i].thread) == 0);
@@ -369,5 +368,5 @@ FIXTURE_TEST(a_thread_that_is_ended_within_a_call_returns_from_it_first, f)
         assert_ptr_equal(result, PTHREAD_CANCELED);
     }
     assert_int_equal(waiter_join(&waiter), 0);
-    assert_code(user_visit(user, NULL), 0);
+    assert_code(user_visit(user, 0, NULL), 0);
 }

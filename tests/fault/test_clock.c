@@ -17,8 +17,6 @@
 /* The longest sleep of a waiter that is subscribed. */
 #define RECHECK_MS 5000
 
-static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = HOUR_MS};
-
 static struct rlock_client_opts unhurried(void)
 {
     return RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack(),
@@ -38,8 +36,8 @@ TEST(the_wall_clock_may_jump)
     struct fixture f;
     struct user *user, *rival;
     const int64_t lease_ms = test_ms(300);
-    struct crew crew = {.take = &patient};
-    struct crew others = {.take = &patient};
+    struct crew crew = {.wait_ms = HOUR_MS};
+    struct crew others = {.wait_ms = HOUR_MS};
     struct rlock_handle *other;
     size_t reads;
 
@@ -49,7 +47,7 @@ TEST(the_wall_clock_may_jump)
         &f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 1000 * test_slack()));
     rival = user_open_direct(&f);
     other = user_lock(user, "b");
-    assert_code(user_visit(rival, NULL), 0);
+    assert_code(user_visit(rival, 0, NULL), 0);
     reads = clock_wall_reads();
     assert_code(rlock_try_lock(other), 0);
     crew_start(&crew, user, 3);
@@ -149,8 +147,8 @@ FIXTURE_WITH_TEST(a_hold_is_lost_when_the_machine_slept_past_it, f, .proxy = PRO
     assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
     /* the server slept as well, or did not: what it has is given back */
     rival = user_open_direct(f);
-    assert_code(user_visit(rival, &patient), 0);
-    assert_code(user_visit(user, &patient), 0);
+    assert_code(user_visit(rival, HOUR_MS, NULL), 0);
+    assert_code(user_visit(user, HOUR_MS, NULL), 0);
     assert_int_equal(proxy_fired(f->proxy, renewals), 0);
     assert_int_equal(user_losses(user), 1);
 }
@@ -160,13 +158,13 @@ FIXTURE_TEST(each_call_after_the_sleep_says_lost, f)
     struct user *user = user_open(f, unhurried());
 
     for (int i = 0; i < 3; i++) {
-        assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
-        assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
+        assert_code(rlock_lock_for(user->lock, 0, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
+        assert_code(rlock_lock_for(user->lock, 0, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
         clock_suspend_ms(HOUR_MS);
         if (i == 1) {
             assert_code(rlock_try_lock(user->lock), RLOCK_ELOST);
         } else if (i == 2) {
-            assert_code(rlock_lock_with(user->lock, &patient, NULL), RLOCK_ELOST);
+            assert_code(rlock_lock_for(user->lock, HOUR_MS, NULL, NULL), RLOCK_ELOST);
         }
         assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
         assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
@@ -183,8 +181,8 @@ FIXTURE_TEST(a_waiter_goes_on_waiting_after_the_sleep, f)
 
     fixture_take_by_hand(f, 0);
     user = user_open(f, unhurried());
-    waiter_start(&timed, user, RLOCK_TAKE(.wait_ms = 30 * 60000));
-    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    waiter_start(&timed, user, 30 * 60000, NULL);
+    waiter_start(&waiter, user, RLOCK_FOREVER, NULL);
     assert_true(is_settled(user, 2));
     clock_suspend_ms(HOUR_MS);
     clock_skip_ms(RECHECK_MS); /* whoever slept meanwhile sleeps on, so long at most */
@@ -204,7 +202,7 @@ FIXTURE_TEST(a_waiter_looks_again_after_five_seconds_without_a_message, f)
 
     fixture_take_by_hand(f, 0);
     user = user_open(f, unhurried());
-    waiter_start(&waiter, user, &patient);
+    waiter_start(&waiter, user, HOUR_MS, NULL);
     for (int i = 0; i < 3; i++) { /* each time in vain */
         assert_true(is_settled(user, 1));
         calls = test_server_info(f->server, "commandstats", "cmdstat_evalsha:calls");
@@ -227,8 +225,8 @@ FIXTURE_WITH_TEST(every_message_may_be_lost, f, .proxy = PROXY_AS_LEG)
     user = user_open(f, unhurried());
     rival = user_open_direct(f);
     for (int i = 0; i < 5; i++) {
-        assert_code(rlock_lock_with(rival->lock, RLOCK_TAKE(.lease_ms = HOUR_MS), NULL), 0);
-        waiter_start(&waiter, user, &patient);
+        assert_code(rlock_lock_for(rival->lock, 0, RLOCK_TAKE(.lease_ms = HOUR_MS), NULL), 0);
+        waiter_start(&waiter, user, HOUR_MS, NULL);
         assert_true(is_settled(user, 1));
         assert_true(user_step(rival));
         assert_code(rlock_unlock(rival->lock), 0);
@@ -260,13 +258,13 @@ FIXTURE_WITH_TEST(an_idle_connection_whose_peer_vanished_is_found_out, f, .proxy
     struct user *user = user_open(f, unhurried());
     uint64_t accepted;
 
-    assert_code(user_visit(user, NULL), 0);
+    assert_code(user_visit(user, 0, NULL), 0);
     for (int i = 0; i < 3; i++) {
         accepted = proxy_stats(f->proxy).accepted;
         proxy_black_hole(f->proxy, PROXY_ANY, true);
         proxy_black_hole(f->proxy, PROXY_ANY, false);
         assert_true(is_found_out(f, accepted));
-        assert_code(user_visit(user, NULL), 0);
+        assert_code(user_visit(user, 0, NULL), 0);
     }
     user_close(user);
     f->proxy = proxy_stop(f->proxy); /* the vanished connections are still open behind it */
@@ -280,7 +278,7 @@ FIXTURE_WITH_TEST(a_subscriber_whose_peer_vanished_is_found_out, f, .proxy = PRO
 
     fixture_take_by_hand(f, 0);
     user = user_open(f, unhurried());
-    waiter_start(&waiter, user, &patient);
+    waiter_start(&waiter, user, HOUR_MS, NULL);
     assert_true(is_settled(user, 1));
     accepted = proxy_stats(f->proxy).accepted;
     proxy_black_hole(f->proxy, PROXY_SUBSCRIBERS, true);

@@ -39,8 +39,7 @@ static void play_held(struct fixture *f)
     assert_code(unlock(stage.lock), RLOCK_ENOTOWNER);
     assert_code(record(CANCEL_NEW, rlock_cancel_new(&cancel)), 0);
     rlock_cancel_fire(cancel);
-    (void)record(LOCK_WITH,
-                 rlock_lock_with(stage.lock, RLOCK_TAKE(.wait_ms = 5000, .cancel = cancel), NULL));
+    (void)record(LOCK_FOR, rlock_lock_for(stage.lock, 5000, RLOCK_TAKE(.cancel = cancel), NULL));
     call_async(stage.lock); /* its force ends the hold */
     assert_code(unlock(rival.lock), RLOCK_ELOST);
     (void)rlock_cancel_free(cancel);
@@ -268,13 +267,13 @@ static void play_arguments(struct fixture *f)
     two[0] = two[1] = stage.lock;
     (void)record(REDLOCK_NEW, rlock_redlock_new(two, 2, NULL, &nobody));
     (void)record(CANCEL_NEW, rlock_cancel_new(NULL));
-    (void)record(LOCK_WITH, rlock_lock_with(NULL, NULL, NULL));
-    (void)record(LOCK_WITH, rlock_lock_with(stage.lock, RLOCK_TAKE(.lease_ms = 1), NULL));
+    (void)record(LOCK_FOR, rlock_lock_for(NULL, 0, NULL, NULL));
+    (void)record(LOCK_FOR, rlock_lock_for(stage.lock, 0, RLOCK_TAKE(.lease_ms = 1), NULL));
     (void)record(UNLOCK, rlock_unlock(NULL));
     (void)record(FORCE, rlock_force_unlock(NULL, NULL));
     (void)record(INSPECT, rlock_inspect(stage.lock, NULL));
     (void)record(MEMBERS, rlock_members(stage.lock, pass_member, NULL));
-    (void)record(ASYNC, rlock_lock_async(stage.lock, NULL, NULL, NULL, NULL));
+    (void)record(ASYNC, rlock_lock_async(stage.lock, 0, NULL, NULL, NULL, NULL));
     (void)record(ASYNC, rlock_unlock_async(stage.lock, 0, NULL, NULL, NULL));
     (void)record(ASYNC, rlock_force_unlock_async(NULL, NULL, NULL, NULL));
     (void)record(ASYNC, rlock_inspect_async(NULL, NULL, NULL, NULL));

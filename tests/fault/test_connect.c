@@ -25,7 +25,7 @@ static void nothing_goes(const struct user *user, const char *why)
     assert_detail(why);
     assert_within(began_us, OP_MS);
     began_us = test_now_us();
-    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 100), NULL), RLOCK_ECONN);
+    assert_code(rlock_lock_for(user->lock, 100, NULL, NULL), RLOCK_ECONN);
     assert_within(began_us, OP_MS);
     began_us = test_now_us();
     assert_code(rlock_inspect(user->lock, &info), RLOCK_ECONN);
@@ -44,7 +44,7 @@ FIXTURE_WITH_TEST(a_refused_connection_fails_calls_and_not_waiters, f, .proxy = 
     proxy_refuse(f->proxy, true);
     user = user_open(f, HASTY(.renewed_lease_ms = 500));
     nothing_goes(user, "cannot connect");
-    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 20000));
+    waiter_start(&waiter, user, 20000, NULL);
     proxy_refuse(f->proxy, false);
     assert_int_equal(waiter_join(&waiter), 0);
     assert_int_equal(waiter.unlock_code, 0);
@@ -71,7 +71,7 @@ FIXTURE_WITH_TEST(a_hold_outlives_a_time_of_refused_connections, f, .proxy = PRO
     assert_true(user_step(user));
     assert_code(rlock_try_lock(rival->lock), RLOCK_EBUSY);
     assert_code(rlock_unlock(user->lock), 0);
-    assert_code(user_visit(rival, NULL), 0);
+    assert_code(user_visit(rival, 0, NULL), 0);
     assert_int_equal(user_losses(user), 0);
 }
 
@@ -116,9 +116,9 @@ FIXTURE_TEST(a_connection_into_a_black_hole_fails_in_time_and_hinders_nobody, f)
     hole_open(&hole);
     lost = user_open(f, HASTY(.url = hole.url));
     well = user_open_direct(f);
-    waiter_start(&waiter, lost, RLOCK_TAKE(.wait_ms = 20000));
+    waiter_start(&waiter, lost, 20000, NULL);
     for (int i = 0; i < 100; i++) {
-        assert_code(user_visit(well, NULL), 0);
+        assert_code(user_visit(well, 0, NULL), 0);
     }
     nothing_goes(lost, "not connected");
     began_us = test_now_us();
@@ -145,7 +145,7 @@ FIXTURE_TEST(a_stopped_server_accepts_connections_and_proves_nothing, f)
     user = user_open(f, HASTY(.renewed_lease_ms = 500));
     assert_true(TEST_EVENTUALLY(is_told(user, "no answer"), 5000)); /* "not yet", at first */
     nothing_goes(user, "no answer");
-    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 20000));
+    waiter_start(&waiter, user, 20000, NULL);
     test_server_thaw(f->server);
     assert_int_equal(waiter_join(&waiter), 0);
     assert_int_equal(waiter.unlock_code, 0);
@@ -158,7 +158,7 @@ FIXTURE_WITH_TEST(connections_reset_when_they_are_accepted_are_tried_again, f,
 
     proxy_cut_accepts(f->proxy, 3);
     user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 2000 * test_slack()));
-    assert_code(user_visit(user, NULL), 0);
+    assert_code(user_visit(user, 0, NULL), 0);
 }
 
 /* ---- A server without room ---- */
@@ -182,7 +182,7 @@ FIXTURE_WITH_TEST(a_full_server_is_asked_again_without_a_storm, f, .server.trans
     user = user_open(f, HASTY(.renewed_lease_ms = 500));
     nothing_goes(user, "max number of clients");
     began_us = test_now_us();
-    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 20000));
+    waiter_start(&waiter, user, 20000, NULL);
     assert_true(
         TEST_EVENTUALLY(test_server_info(f->server, "stats", "rejected_connections") >= 8, 10000));
     /* pauses double from 10 ms on, with jitter: eight tries take 100 ms at the very least */
@@ -202,7 +202,7 @@ FIXTURE_TEST(without_room_for_a_subscriber_waiters_poll, f)
     leave_room(f, 1);
     user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 500 * test_slack(),
                                           .op_timeout_ms = 1000 * test_slack()));
-    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 20000));
+    waiter_start(&waiter, user, 20000, NULL);
     assert_true(
         TEST_EVENTUALLY(test_server_info(f->server, "stats", "rejected_connections") > 0, 5000));
     released_us = test_now_us();

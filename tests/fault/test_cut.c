@@ -22,12 +22,12 @@ static void cut_open(struct cut *cut, int64_t op_timeout_ms)
     cut->user = user_open(
         &cut->f, RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms, .renewed_lease_ms = LEASE_MS));
     cut->rival = user_open_direct(&cut->f);
-    assert_code(user_visit(cut->user, NULL), 0);
+    assert_code(user_visit(cut->user, 0, NULL), 0);
 }
 
 static void cut_close(struct cut *cut)
 {
-    assert_code(user_visit(cut->rival, NULL), 0);
+    assert_code(user_visit(cut->rival, 0, NULL), 0);
     assert_int_equal(user_losses(cut->user), 0);
     fixture_close(&cut->f);
 }
@@ -131,7 +131,7 @@ CUT_TEST(a_reset_within_the_greeting_at_any_byte_only_delays, cut, 5000 * test_s
         int number = proxy_add(cut->f.proxy, &rule);
 
         proxy_cut_all(cut->f.proxy, PROXY_ANY);
-        assert_code(user_visit(cut->user, NULL), 0);
+        assert_code(user_visit(cut->user, 0, NULL), 0);
         assert_int_equal(proxy_fired(cut->f.proxy, number), 1);
         proxy_remove(cut->f.proxy, number);
     }
@@ -272,8 +272,7 @@ CUT_TEST(a_force_without_any_reply_is_in_doubt_and_never_sent_again, cut, 200)
                                                         .command = "EVALSHA",
                                                         .contains = script_digest("force")});
     proxy_refuse(cut->f.proxy, false);
-    assert_code(rlock_lock_with(cut->user->lock, RLOCK_TAKE(.wait_ms = 1000), NULL),
-                RLOCK_ETIMEDOUT);
+    assert_code(rlock_lock_for(cut->user->lock, 1000, NULL, NULL), RLOCK_ETIMEDOUT);
     assert_int_equal(proxy_fired(cut->f.proxy, rule), 0);
     assert_int_equal(fixture_count(&cut->f), 1);
     verb_clean_up(cut->user);
@@ -283,7 +282,7 @@ CUT_TEST(an_inspect_without_any_reply_has_no_connection, cut, 200)
 {
     assert_code(run_cut_off(cut, &verb_inspect, PROXY_CUT_REPLY), RLOCK_ECONN);
     proxy_refuse(cut->f.proxy, false);
-    assert_code(rlock_lock_with(cut->user->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_lock_for(cut->user->lock, 5000, NULL, NULL), 0);
     verb_clean_up(cut->user);
 }
 
@@ -294,12 +293,12 @@ CUT_TEST(a_connection_that_breaks_at_every_command_is_not_made_again_at_once, cu
 
     rule.times = PROXY_ALWAYS;
     number = proxy_add(cut->f.proxy, &rule);
-    code = rlock_lock_with(cut->user->lock, RLOCK_TAKE(.wait_ms = 500), NULL);
+    code = rlock_lock_for(cut->user->lock, 500, NULL, NULL);
     /* Not in doubt if its last release got through. */
     assert_true(code == RLOCK_EINDOUBT || code == RLOCK_ETIMEDOUT || code == RLOCK_ECONN);
     assert_in_range(proxy_fired(cut->f.proxy, number), 3, 100);
     proxy_remove(cut->f.proxy, number);
-    assert_code(user_visit(cut->user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_code(user_visit(cut->user, 5000, NULL), 0);
 }
 
 /* ---- Under load ---- */
@@ -309,9 +308,9 @@ FIXTURE_WITH_TEST(resets_under_load_break_no_promise, f, .proxy = PROXY_AS_LEG)
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
                                                        .connect_timeout_ms = 5000 * test_slack()));
     struct user *rival = user_open_direct(f);
-    const struct rlock_take take = {.size = sizeof(take), .wait_ms = 20000};
-    struct crew crew = {.take = &take};
-    struct crew others = {.take = &take};
+    const int64_t wait_ms = 20000;
+    struct crew crew = {.wait_ms = wait_ms};
+    struct crew others = {.wait_ms = wait_ms};
 
     crew_start(&crew, user, 4);
     crew_start(&others, rival, 2);

@@ -26,7 +26,7 @@ static void is_left_alone(const struct fixture *f, const struct user *user)
 
     assert_code(rlock_try_lock(user->lock), RLOCK_EWRONGTYPE);
     assert_detail("lock " LOCK_A);
-    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 20000), NULL), RLOCK_EWRONGTYPE);
+    assert_code(rlock_lock_for(user->lock, 20000, NULL, NULL), RLOCK_EWRONGTYPE);
     assert_code(rlock_inspect(user->lock, &info), RLOCK_EWRONGTYPE);
     assert_code(rlock_force_unlock(user->lock, NULL), RLOCK_EWRONGTYPE);
     assert_code(rlock_unlock(user->lock), RLOCK_ENOTOWNER);
@@ -48,7 +48,7 @@ FIXTURE_TEST(a_key_of_another_type_is_no_lock_and_stays, f)
         test_server_do(f->server, "%s", makers[i]);
         is_left_alone(f, user);
         test_server_do(f->server, "DEL a");
-        assert_code(user_visit(user, NULL), 0);
+        assert_code(user_visit(user, 0, NULL), 0);
     }
 }
 
@@ -58,7 +58,7 @@ FIXTURE_TEST(a_waiter_learns_that_the_key_became_another_type, f)
     struct waiter waiter;
 
     fixture_take_by_hand(f, 300);
-    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 20000));
+    waiter_start(&waiter, user, 20000, NULL);
     assert_true(fixture_wait_waiters(f, 1));
     test_server_do(f->server, "SET a text");
     assert_int_equal(waiter_join(&waiter), RLOCK_EWRONGTYPE);
@@ -129,7 +129,7 @@ FIXTURE_TEST(a_key_of_another_type_beside_a_lock_stays, f)
         assert_code(rlock_unlock(lock), 0);
         assert_false(fixture_is_held(f));
         assert_code(rlock_try_lock(lock), RLOCK_EWRONGTYPE);
-        assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 20000), NULL), RLOCK_EWRONGTYPE);
+        assert_code(rlock_lock_for(lock, 20000, NULL, NULL), RLOCK_EWRONGTYPE);
         assert_true(test_server_says(f->server, "x", "SMEMBERS %s", keys[i].name));
         assert_int_equal(test_server_int(f->server, "PTTL %s", keys[i].name), -1);
         test_server_do(f->server, "DEL %s", keys[i].name);
@@ -149,7 +149,7 @@ FIXTURE_TEST(a_key_without_an_end_does_not_hold_waiters_for_ever, f)
 
     fixture_take_by_hand(f, 0);
     began_us = test_now_us();
-    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 200), NULL), RLOCK_ETIMEDOUT);
+    assert_code(rlock_lock_for(user->lock, 200, NULL, NULL), RLOCK_ETIMEDOUT);
     assert_detail("held by somebody:1");
     assert_within(began_us, 200);
     assert_code(rlock_try_lock(user->lock), RLOCK_EBUSY);
@@ -166,12 +166,12 @@ FIXTURE_TEST(a_hold_whose_end_was_taken_away_goes_on_as_any, f)
     for (int lease_ms = 0; lease_ms <= 60000; lease_ms += 60000) { /* renewed, and fixed */
         const struct rlock_take take = {.size = sizeof(take), .lease_ms = lease_ms};
 
-        assert_code(rlock_lock_with(user->lock, &take, NULL), 0);
+        assert_code(rlock_lock_for(user->lock, 0, &take, NULL), 0);
         assert_int_equal(test_server_int(f->server, "PERSIST a"), 1);
-        assert_code(rlock_lock_with(user->lock, &take, NULL), 0);
+        assert_code(rlock_lock_for(user->lock, 0, &take, NULL), 0);
         assert_true(fixture_ttl(f) > 0);
         (void)test_server_int(f->server, "PERSIST a");
-        assert_code(rlock_lock_with(user->lock, &take, NULL), 0);
+        assert_code(rlock_lock_for(user->lock, 0, &take, NULL), 0);
         (void)test_server_int(f->server, "PERSIST a");
         assert_code(rlock_unlock(user->lock), 0);
         assert_int_equal(fixture_count(f), 2);
@@ -179,7 +179,7 @@ FIXTURE_TEST(a_hold_whose_end_was_taken_away_goes_on_as_any, f)
         assert_true(user_step(user));
         assert_code(rlock_unlock(user->lock), 0);
         assert_code(rlock_unlock(user->lock), 0);
-        assert_code(user_visit(rival, NULL), 0);
+        assert_code(user_visit(rival, 0, NULL), 0);
     }
     assert_code(rlock_try_lock(user->lock), 0);
     assert_int_equal(test_server_int(f->server, "PERSIST a"), 1);
@@ -199,10 +199,10 @@ FIXTURE_TEST(a_deleted_key_is_lost_at_the_next_renewal, f)
     test_server_do(f->server, "DEL a");
     assert_int_equal(user_wait_loss(user, 1), RLOCK_LOST_DELETED);
     assert_false(rlock_is_valid(user->lock));
-    assert_code(user_visit(rival, NULL), 0);
+    assert_code(user_visit(rival, 0, NULL), 0);
     assert_code(rlock_try_lock(user->lock), RLOCK_ELOST); /* until it is unlocked */
     assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
-    assert_code(user_visit(user, NULL), 0);
+    assert_code(user_visit(user, 0, NULL), 0);
     assert_int_equal(user_losses(user), 1);
 }
 
@@ -228,11 +228,11 @@ FIXTURE_TEST(a_hold_that_is_gone_is_found_by_each_command, f)
     for (int i = 0; i < 2; i++) {
         const struct rlock_take take = {.size = sizeof(take), .lease_ms = 60000};
 
-        assert_code(rlock_lock_with(user->lock, &take, NULL), 0);
-        assert_code(rlock_lock_with(user->lock, &take, NULL), 0);
+        assert_code(rlock_lock_for(user->lock, 0, &take, NULL), 0);
+        assert_code(rlock_lock_for(user->lock, 0, &take, NULL), 0);
         test_server_do(f->server, "DEL a");
         if (i == 0) {
-            assert_code(rlock_lock_with(user->lock, &take, NULL), RLOCK_ELOST);
+            assert_code(rlock_lock_for(user->lock, 0, &take, NULL), RLOCK_ELOST);
         }
         assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
         assert_false(rlock_is_valid(user->lock));
@@ -261,7 +261,7 @@ FIXTURE_TEST(a_renamed_key_that_comes_back_stays_lost, f)
     while (fixture_is_held(f)) { /* nobody renews it */
         assert_true(fixture_ttl(f) <= ttl);
     }
-    assert_code(user_visit(user, NULL), 0);
+    assert_code(user_visit(user, 0, NULL), 0);
     assert_int_equal(user_losses(user), 1);
 }
 
@@ -283,7 +283,7 @@ FIXTURE_TEST(a_key_restored_from_a_dump_does_not_bring_a_hold_back, f)
     assert_code(rlock_try_lock(user->lock), RLOCK_ELOST);
     assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
     assert_true(fixture_wait_held(f, false));
-    assert_code(user_visit(rival, NULL), 0);
+    assert_code(user_visit(rival, 0, NULL), 0);
     assert_int_equal(user_losses(user), 1);
     test_server_do(f->server, "DEL z");
 }
@@ -322,7 +322,7 @@ static void is_no_lock_of_any_kind(struct user *user)
         members[1] = user_lock(user, "c");
         assert_code(rlock_multi_new(members, 2, NULL, &both), 0);
         assert_code(rlock_try_lock(lock), RLOCK_EWRONGTYPE);
-        assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 20000), NULL), RLOCK_EWRONGTYPE);
+        assert_code(rlock_lock_for(lock, 20000, NULL, NULL), RLOCK_EWRONGTYPE);
         assert_code(rlock_inspect(lock, &info), RLOCK_EWRONGTYPE);
         assert_code(rlock_force_unlock(lock, NULL), RLOCK_EWRONGTYPE);
         assert_code(rlock_try_lock(both), RLOCK_EWRONGTYPE);
@@ -340,7 +340,7 @@ FIXTURE_TEST(a_hash_that_is_no_lock_is_refused_whatever_its_size, f)
         const char *fields, *bytes;
     } sizes[] = {{"1", "1"}, {"1", "300"}, {"1", "300000"}, {"2", "5"}, {"20000", "10"}};
 
-    assert_code(user_visit(user, NULL), 0);
+    assert_code(user_visit(user, 0, NULL), 0);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         long long connections;
 
@@ -397,7 +397,7 @@ FIXTURE_TEST(strange_contents_are_somebody_elses_lock, f)
 
         test_server_do(f->server, "%s", makers[i]);
         assert_code(rlock_try_lock(user->lock), RLOCK_EBUSY);
-        assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 200), NULL), RLOCK_ETIMEDOUT);
+        assert_code(rlock_lock_for(user->lock, 200, NULL, NULL), RLOCK_ETIMEDOUT);
         assert_code(rlock_inspect(user->lock, &info), 0);
         assert_true(info.locked);
         assert_false(info.mine);

@@ -36,11 +36,12 @@ static void *ask_main(void *arg)
 FIXTURE_WITH_TEST(a_late_reply_is_never_taken_for_another_commands, f, .proxy = PROXY_AS_LEG)
 {
     struct user *user, *rival;
-    const struct rlock_take take = {.size = sizeof(take), .wait_ms = 5000};
-    struct crew crew = {.take = &take,
+    const int64_t wait_ms = 5000;
+    struct crew crew = {.wait_ms = wait_ms,
                         .allowed = ALLOW(RLOCK_EINDOUBT) | ALLOW(RLOCK_ETIMEDOUT) |
                                    ALLOW(RLOCK_ECONN) | ALLOW(RLOCK_ELOST)};
-    struct crew others = {.take = &take, .allowed = ALLOW(RLOCK_ETIMEDOUT) | ALLOW(RLOCK_ELOST)};
+    struct crew others = {.wait_ms = wait_ms,
+                          .allowed = ALLOW(RLOCK_ETIMEDOUT) | ALLOW(RLOCK_ELOST)};
     struct asker asker = {.stop = false};
 
     test_server_do(f->server, "HSET b somebody:1 7");
@@ -74,8 +75,7 @@ static void *cancel_main(void *arg)
 {
     struct canceled *call = arg;
 
-    call->code = rlock_lock_with(call->user->lock,
-                                 RLOCK_TAKE(.wait_ms = 20000, .cancel = call->cancel), NULL);
+    call->code = rlock_lock_for(call->user->lock, 20000, RLOCK_TAKE(.cancel = call->cancel), NULL);
     return NULL;
 }
 
@@ -117,7 +117,7 @@ FIXTURE_WITH_TEST(a_grant_that_comes_after_its_lease_is_none, f, .proxy = PROXY_
     rule = script_rule("acquire", PROXY_DELAY_REPLY);
     rule.delay_us = 60000;
     proxy_add(f->proxy, &rule);
-    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.lease_ms = 50), NULL), RLOCK_ECONN);
+    assert_code(rlock_lock_for(user->lock, 0, RLOCK_TAKE(.lease_ms = 50), NULL), RLOCK_ECONN);
     assert_false(rlock_is_valid(user->lock));
     assert_int_equal(rlock_hold_count(user->lock), 0);
     assert_code(rlock_unlock(user->lock), RLOCK_ENOTOWNER);
@@ -131,11 +131,11 @@ FIXTURE_WITH_TEST(a_vanished_peer_is_found_out_by_a_call_that_waits, f, .proxy =
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(100)));
     int64_t began_us;
 
-    assert_code(user_visit(user, NULL), 0);
+    assert_code(user_visit(user, 0, NULL), 0);
     proxy_black_hole(f->proxy, PROXY_ANY, true);
     proxy_black_hole(f->proxy, PROXY_ANY, false); /* for new connections alone */
     began_us = test_now_us();
-    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 20000)), 0);
+    assert_code(user_visit(user, 20000, NULL), 0);
     assert_within(began_us, test_ms(100));
     user_close(user);
     f->proxy = proxy_stop(f->proxy); /* the vanished connection is still open behind it */
@@ -161,7 +161,7 @@ FIXTURE_WITH_TEST(a_hold_outlives_a_peer_that_vanished, f, .proxy = PROXY_AS_LEG
         assert_code(rlock_try_lock(rival->lock), RLOCK_EBUSY);
     }
     assert_code(rlock_unlock(user->lock), 0);
-    assert_code(user_visit(rival, NULL), 0);
+    assert_code(user_visit(rival, 0, NULL), 0);
     assert_int_equal(user_losses(user), 0);
     user_close(user);
     user_close(rival);
@@ -184,10 +184,10 @@ FIXTURE_WITH_TEST(a_silent_server_loses_the_hold_at_the_end_of_its_validity, f,
     assert_int_equal(user_wait_loss(user, 1), RLOCK_LOST_EXPIRED);
     assert_true(test_in_time(lost_us, user->diary.told[0].at_us - lost_us,
                              (int64_t)CALL_LATE_MS * 1000 * test_slack()));
-    assert_code(user_visit(rival, RLOCK_TAKE(.wait_ms = 2000)), 0);
+    assert_code(user_visit(rival, 2000, NULL), 0);
     assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
     proxy_go_silent(f->proxy, PROXY_ANY, false);
-    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 20000)), 0);
+    assert_code(user_visit(user, 20000, NULL), 0);
     assert_int_equal(user_losses(user), 1);
 }
 
@@ -245,11 +245,11 @@ FIXTURE_WITH_TEST(a_late_copy_of_a_fenced_connection_leaves_no_hold, f, .proxy =
     for (int i = 0; i < 5; i++) {
         struct proxy_rule rule = script_rule("acquire", PROXY_HOLD);
 
-        assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 20000)), 0);
+        assert_code(user_visit(user, 20000, NULL), 0);
         proxy_hold_requests(f->proxy, false); /* on its way again, to nobody */
-        assert_code(user_visit(user, NULL), 0);
+        assert_code(user_visit(user, 0, NULL), 0);
         assert_false(fixture_is_held(f));
-        assert_code(user_visit(rival, NULL), 0);
+        assert_code(user_visit(rival, 0, NULL), 0);
         proxy_add(f->proxy, &rule);
     }
 }
@@ -261,12 +261,11 @@ FIXTURE_WITH_TEST(busy_is_said_once_the_late_copy_is_fenced, f, .proxy = PROXY_A
 
     assert_code(rlock_try_lock(rival->lock), 0);
     began_us = test_now_us();
-    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = test_ms(300)), NULL),
-                RLOCK_ETIMEDOUT);
+    assert_code(rlock_lock_for(user->lock, test_ms(300), NULL, NULL), RLOCK_ETIMEDOUT);
     assert_within(began_us, test_ms(300));
     assert_code(rlock_unlock(rival->lock), 0);
     proxy_hold_requests(f->proxy, false);
-    assert_code(user_visit(user, NULL), 0);
+    assert_code(user_visit(user, 0, NULL), 0);
     assert_false(fixture_is_held(f));
 }
 
@@ -277,15 +276,14 @@ static void check_in_doubt_and_released_again(struct fixture *f)
 
     assert_code(rlock_try_lock(rival->lock), 0);
     began_us = test_now_us();
-    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = test_ms(300)), NULL),
-                RLOCK_EINDOUBT);
+    assert_code(rlock_lock_for(user->lock, test_ms(300), NULL, NULL), RLOCK_EINDOUBT);
     assert_free_in(1, test_ms(1000));
     assert_within(began_us, test_ms(300));
     assert_code(rlock_unlock(rival->lock), 0);
     proxy_hold_requests(f->proxy, false); /* now it takes the lock, for nobody */
     assert_true(fixture_wait_held(f, true));
     assert_true(fixture_wait_held(f, false));
-    assert_code(user_visit(rival, NULL), 0);
+    assert_code(user_visit(rival, 0, NULL), 0);
 }
 
 FIXTURE_WITH_TEST(a_late_copy_that_nobody_may_kill_is_in_doubt_and_released_again, f,
@@ -306,12 +304,12 @@ FIXTURE_WITH_TEST(a_late_copy_of_a_hold_that_has_ended_is_released_again, f, .pr
 {
     struct user *user = late_open(f), *rival = user_open_direct(f);
 
-    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 20000)), 0);
+    assert_code(user_visit(user, 20000, NULL), 0);
     proxy_hold_requests(f->proxy, false);
     assert_true(fixture_wait_held(f, true));
     assert_code(rlock_try_lock(rival->lock), RLOCK_EBUSY);
     assert_true(fixture_wait_held(f, false));
-    assert_code(user_visit(rival, NULL), 0);
+    assert_code(user_visit(rival, 0, NULL), 0);
 }
 
 /* ---- A slow line ---- */
@@ -319,9 +317,9 @@ FIXTURE_WITH_TEST(a_late_copy_of_a_hold_that_has_ended_is_released_again, f, .pr
 FIXTURE_WITH_TEST(eight_threads_share_one_name_over_a_slow_line, f, .proxy = PROXY_AS_LEG)
 {
     struct user *user, *rival;
-    const struct rlock_take take = {.size = sizeof(take), .wait_ms = RLOCK_FOREVER};
-    struct crew crew = {.take = &take, .rounds = 2};
-    struct crew others = {.take = &take, .rounds = 4};
+    const int64_t wait_ms = RLOCK_FOREVER;
+    struct crew crew = {.wait_ms = wait_ms, .rounds = 2};
+    struct crew others = {.wait_ms = wait_ms, .rounds = 4};
 
     proxy_delay_us(f->proxy, 20000);
     user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack(),
@@ -366,15 +364,13 @@ FIXTURE_WITH_TEST(an_owner_that_waits_for_its_unlock_may_take_another_kind, f,
     giver.lock = spin;
     giver.owner = rlock_owner_new(user->client);
     for (int i = 0; i < 3; i++) {
-        assert_code(rlock_lock_with(giver.lock, RLOCK_TAKE(.owner = giver.owner), NULL), 0);
+        assert_code(rlock_lock_for(giver.lock, 0, RLOCK_TAKE(.owner = giver.owner), NULL), 0);
         slow = script_rule("release", PROXY_DELAY_REPLY);
         slow.delay_us = 200000;
         rule = proxy_add(f->proxy, &slow);
         TEST_CHECK(pthread_create(&thread, NULL, give_up_main, &giver) == 0);
         assert_true(proxy_wait_fired(f->proxy, rule, 1, 5000));
-        assert_code(
-            rlock_lock_with(user->lock, RLOCK_TAKE(.owner = giver.owner, .wait_ms = 5000), NULL),
-            0);
+        assert_code(rlock_lock_for(user->lock, 5000, RLOCK_TAKE(.owner = giver.owner), NULL), 0);
         TEST_CHECK(pthread_join(thread, NULL) == 0);
         assert_int_equal(giver.code, 0);
         assert_true(rlock_is_valid_as(user->lock, giver.owner));

@@ -23,8 +23,8 @@ static void lies_open(struct lies *lies)
 
 static void lies_close(struct lies *lies)
 {
-    assert_code(user_visit(lies->rival, RLOCK_TAKE(.wait_ms = 10000)), 0);
-    assert_code(user_visit(lies->user, RLOCK_TAKE(.wait_ms = 10000)), 0);
+    assert_code(user_visit(lies->rival, 10000, NULL), 0);
+    assert_code(user_visit(lies->user, 10000, NULL), 0);
     fixture_close(&lies->f);
 }
 
@@ -66,7 +66,7 @@ LIES_TEST(a_reply_that_comes_once_more_answers_nothing_else, lies)
         assert_true(info.locked && !info.mine);
         assert_true(user_step(lies->rival));
         assert_code(rlock_unlock(lies->rival->lock), 0);
-        assert_code(user_visit(lies->user, NULL), 0);
+        assert_code(user_visit(lies->user, 0, NULL), 0);
         /* the link anew, and once for the holder's address */
         assert_int_equal(proxy_stats(lies->f.proxy).accepted, accepted + 2);
     }
@@ -130,8 +130,7 @@ LIES_TEST(an_answer_of_another_shape_grants_nothing_and_is_not_asked_for_again, 
         if (!free) {
             assert_code(rlock_try_lock(lies->rival->lock), 0);
         }
-        assert_code(rlock_lock_with(lies->user->lock, RLOCK_TAKE(.wait_ms = 20000), NULL),
-                    RLOCK_EINDOUBT);
+        assert_code(rlock_lock_for(lies->user->lock, 20000, NULL, NULL), RLOCK_EINDOUBT);
         assert_detail("lock " LOCK_A);
         assert_false(user_step(lies->user));
         assert_int_equal(rlock_hold_count(lies->user->lock), 0);
@@ -154,7 +153,7 @@ LIES_TEST(an_unlock_whose_answer_is_of_another_shape_is_in_doubt, lies)
         sent = lie(lies, "release", nonsense[i]);
         assert_code(rlock_unlock(lies->user->lock), RLOCK_EINDOUBT);
         assert_false(rlock_is_valid(lies->user->lock));
-        assert_code(rlock_lock_with(lies->rival->lock, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
+        assert_code(rlock_lock_for(lies->rival->lock, 20000, NULL, NULL), 0);
         code = rlock_unlock(lies->user->lock); /* an earlier copy did it: nothing is there */
         assert_true(code == 0 || code == RLOCK_ENOTOWNER);
         assert_false(user_step(lies->user));
@@ -237,14 +236,14 @@ LIES_TEST(a_lie_to_one_call_costs_the_others_nothing, lies)
                               .bytes = "*1\r\n+1\r\n",
                               .len = 8,
                               .times = PROXY_ALWAYS};
-    const struct rlock_take take = {.size = sizeof(take), .wait_ms = 20000};
+    const int64_t wait_ms = 20000;
 
-    crew.take = &take;
+    crew.wait_ms = wait_ms;
     liar = user_lock(lies->user, "liar");
     proxy_add(lies->f.proxy, &rule);
     crew_start(&crew, lies->user, 4);
     for (int i = 0; i < 5; i++) {
-        assert_code(rlock_lock_with(liar, RLOCK_TAKE(.wait_ms = 20000), NULL), RLOCK_EINDOUBT);
+        assert_code(rlock_lock_for(liar, 20000, NULL, NULL), RLOCK_EINDOUBT);
     }
     crew_join(&crew);
     assert_int_equal(atomic_load(&crew.failures), 0);

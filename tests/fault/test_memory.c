@@ -144,7 +144,7 @@ static void rival_takes(struct desk *desk)
 
 static int wait_in_vain(struct desk *desk)
 {
-    return rlock_lock_with(desk->lock, RLOCK_TAKE(.wait_ms = 5), NULL);
+    return rlock_lock_for(desk->lock, 5, NULL, NULL);
 }
 
 static void rival_leaves(struct desk *desk, int code)
@@ -171,9 +171,9 @@ static void *wait_and_leave(void *arg)
 {
     struct waiting *waiting = arg;
     struct rlock_handle *lock = waiting->desk->lock;
-    const struct rlock_take *take = RLOCK_TAKE(.wait_ms = 1500 * test_slack());
+    const int64_t wait_ms = 1500 * (int64_t)test_slack();
 
-    waiting->code = rlock_lock_with(lock, take, NULL);
+    waiting->code = rlock_lock_for(lock, wait_ms, NULL, NULL);
     waiting->code = waiting->code == 0 ? rlock_unlock(lock) : waiting->code;
     test_text(waiting->desk->detail, sizeof(waiting->desk->detail), "%s", rlock_detail());
     if (waiting->code != 0 && rlock_hold_count(lock) != 0) { /* by this thread */

@@ -113,11 +113,11 @@ static void named_close(struct named *test)
 
 NAMED_TEST(a_name_is_asked_for_anew_for_each_connection, test, false, NULL, 0)
 {
-    assert_code(rlock_lock_with(test->lock, RLOCK_TAKE(.wait_ms = 200), NULL), RLOCK_ECONN);
+    assert_code(rlock_lock_for(test->lock, 200, NULL, NULL), RLOCK_ECONN);
     assert_non_null(strstr(rlock_detail(), HOST));
     assert_non_null(strstr(rlock_detail(), "name not resolved"));
     names_say(false, "127.0.0.1");
-    assert_code(rlock_lock_with(test->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_lock_for(test->lock, 5000, NULL, NULL), 0);
     assert_code(rlock_unlock(test->lock), 0);
 }
 
@@ -127,7 +127,7 @@ NAMED_TEST(names_that_never_come_hold_nobody_past_a_deadline, test, true, NULL, 
 
     for (int i = 0; i < 3; i++) {
         began_us = test_now_us();
-        assert_code(rlock_lock_with(test->lock, RLOCK_TAKE(.wait_ms = 300), NULL), RLOCK_ECONN);
+        assert_code(rlock_lock_for(test->lock, 300, NULL, NULL), RLOCK_ECONN);
         assert_true(test_elapsed_us(began_us) >= 300000);
         assert_within(began_us, 300);
     }
@@ -140,11 +140,10 @@ NAMED_TEST(names_that_never_come_hold_nobody_past_a_deadline, test, true, NULL, 
 
 NAMED_TEST(holds_are_renewed_while_a_name_is_asked_for, test, false, "127.0.0.1", 0)
 {
-    assert_code(rlock_lock_with(test->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_lock_for(test->lock, 5000, NULL, NULL), 0);
     names_say(true, NULL);
-    assert_code(rlock_lock_with(test->lock, /* it subscribes, on a connection of its own */
-                                RLOCK_TAKE(.wait_ms = 50, .owner = rlock_owner_new(test->client)),
-                                NULL),
+    assert_code(rlock_lock_for(test->lock, 50, /* it subscribes, on a connection of its own */
+                               RLOCK_TAKE(.owner = rlock_owner_new(test->client)), NULL),
                 RLOCK_ETIMEDOUT);
     assert_true(TEST_EVENTUALLY(names_count(&names.waiting) > 0, 5000));
     for (int i = 0; i < 3; i++) { /* three leases */
@@ -175,7 +174,7 @@ static struct rlock_client *wait_at_the_first(struct fixture *f, const char *url
         test_server_do(f->servers[i], "PEXPIRE " LOCK_A " 600000");
     }
     client = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url));
-    waiter_start_on(ret_waiter, NULL, lock_named(f, client, LOCK_A), RLOCK_TAKE(.wait_ms = 60000));
+    waiter_start_on(ret_waiter, NULL, lock_named(f, client, LOCK_A), 60000, NULL);
     assert_true(TEST_EVENTUALLY(hears(f->servers[0]), 5000));
     return client;
 }

@@ -114,7 +114,7 @@ static int sleeper_main(struct test_peer *peer, void *payload)
     size_t losses = 0;
 
     while ((first = (enum first_call)test_peer_recv(peer, 60000)) != DONE) {
-        TEST_CHECK(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 60000), NULL) == 0);
+        TEST_CHECK(rlock_lock_for(user->lock, 60000, NULL, NULL) == 0);
         test_peer_send(peer, 1);
         while (!atomic_load(&page->resumed)) {
             child_step(user, page);
@@ -152,7 +152,7 @@ static unsigned int stop_once(struct page *page, struct test_child *child, const
     in_step = atomic_load(&page->in_step);
     assert_true(fixture_wait_held(f, false));
     renewed = proxy_fired(f->proxy, renewals);
-    assert_code(rlock_lock_with(rival->lock, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
+    assert_code(rlock_lock_for(rival->lock, 0, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
     if (!in_step) {
         witness_enter(f->witness, 0, user_id());
     }
@@ -201,7 +201,7 @@ static int busy_main(struct test_peer *peer, void *payload)
     struct user *user = child_open(page, peer);
 
     while (!atomic_load(&page->stop)) {
-        int code = rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 60000), NULL);
+        int code = rlock_lock_for(user->lock, 60000, NULL, NULL);
 
         TEST_CHECK(code == 0 || code == RLOCK_EINDOUBT);
         for (int i = 0; code == 0 && i < 3; i++) {
@@ -237,8 +237,7 @@ FIXTURE_TEST(a_process_stopped_at_any_instant_breaks_no_promise, f)
         test_freeze(test_child_pid(child));
         inside = !atomic_load(&page->in_step);
         /* at once where the child did not hold it, else when its lease ends */
-        assert_code(
-            rlock_lock_with(rival->lock, RLOCK_TAKE(.wait_ms = 5000, .lease_ms = 5000), NULL), 0);
+        assert_code(rlock_lock_for(rival->lock, 5000, RLOCK_TAKE(.lease_ms = 5000), NULL), 0);
         if (inside) {
             witness_enter(f->witness, 0, user_id());
         }
@@ -287,7 +286,7 @@ static int asker_main(struct test_peer *peer, void *payload)
     TEST_CHECK(test_peer_recv(peer, 10000) == 0);
     user = user_open(page->f,
                      RLOCK_CLIENT_OPTS(.url = page->url, .op_timeout_ms = asker_timeout_ms()));
-    TEST_CHECK(user_visit(user, RLOCK_TAKE(.wait_ms = 10000)) == 0);
+    TEST_CHECK(user_visit(user, 10000, NULL) == 0);
     test_peer_send(peer, 1);
     TEST_CHECK(test_peer_recv(peer, 10000) == 1);
     for (int i = 0; i < ASKERS; i++) {
@@ -346,7 +345,7 @@ static int holder_main(struct test_peer *peer, void *payload)
 {
     struct user *user = child_open(payload, peer);
 
-    TEST_CHECK(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 60000), NULL) == 0);
+    TEST_CHECK(rlock_lock_for(user->lock, 60000, NULL, NULL) == 0);
     test_peer_send(peer, 1);
     (void)test_peer_recv(peer, 60000);
     return 1;
@@ -377,7 +376,7 @@ FIXTURE_TEST(a_killed_holder_blocks_others_for_a_lease_at_most, f)
 
         test_child_send(children[i], 0);
         TEST_CHECK(test_child_recv(children[i], 10000) == 1);
-        waiter_start(&waiter, rival, RLOCK_TAKE(.wait_ms = 60000));
+        waiter_start(&waiter, rival, 60000, NULL);
         assert_true(fixture_wait_waiters(f, 1));
         killed_us = test_now_us();
         kill_child(children[i]);
@@ -392,8 +391,7 @@ static int waiter_main(struct test_peer *peer, void *payload)
 {
     struct user *user = child_open(payload, peer);
 
-    (void)rlock_lock(user->lock);
-    return 1;
+    return rlock_lock(user->lock) == 0 ? 1 : 2;
 }
 
 FIXTURE_TEST(a_killed_waiter_leaves_nothing, f)
@@ -419,7 +417,7 @@ FIXTURE_TEST(a_killed_waiter_leaves_nothing, f)
     assert_true(fixture_wait_waiters(f, 0));
     assert_true(user_step(rival));
     assert_code(rlock_unlock(rival->lock), 0);
-    assert_code(user_visit(rival, NULL), 0);
+    assert_code(user_visit(rival, 0, NULL), 0);
     user_close(rival);
     page_free(page);
 }
@@ -429,8 +427,8 @@ FIXTURE_TEST(processes_killed_at_any_instant_break_no_promise, f)
     struct page *pages[VICTIMS];
     struct test_child *children[VICTIMS];
     struct user *rival;
-    const struct rlock_take take = {.size = sizeof(take), .wait_ms = 60000};
-    struct crew crew = {.take = &take};
+    const int64_t wait_ms = 60000;
+    struct crew crew = {.wait_ms = wait_ms};
 
     for (size_t i = 0; i < VICTIMS; i++) {
         pages[i] = page_new(f);

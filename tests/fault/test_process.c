@@ -12,7 +12,7 @@
 
 #define LEASE_MS test_ms(300)
 
-static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
+enum { PATIENT_MS = 60000 };
 
 static struct rlock_client_opts unhurried(void)
 {
@@ -50,7 +50,7 @@ FIXTURE_TEST(a_thread_that_ends_with_a_hold_has_lost_it, f)
         ended_us = test_now_us();
         assert_int_equal(user_wait_loss(user, i), RLOCK_LOST_THREAD_EXITED);
         assert_code(rlock_unlock(user->lock), RLOCK_ENOTOWNER); /* nobody else's */
-        assert_code(user_visit(rival, &patient), 0);            /* renewed no more */
+        assert_code(user_visit(rival, PATIENT_MS, NULL), 0);    /* renewed no more */
         assert_within(ended_us, LEASE_MS);
     }
     assert_int_equal(user_losses(user), 3);
@@ -65,7 +65,7 @@ static void *lock_as_given(void *arg)
 {
     const struct given *given = arg;
 
-    TEST_CHECK(rlock_lock_with(given->user->lock, RLOCK_TAKE(.owner = given->owner), NULL) == 0);
+    TEST_CHECK(rlock_lock_for(given->user->lock, 0, RLOCK_TAKE(.owner = given->owner), NULL) == 0);
     return NULL;
 }
 
@@ -151,7 +151,7 @@ static void child_opens_its_own(const struct user *parent)
 
     user = user_open(parent->f, unhurried());
     TEST_CHECK(strcmp(rlock_client_uuid(user->client), rlock_client_uuid(parent->client)) != 0);
-    TEST_CHECK(user_visit(user, &patient) == 0);
+    TEST_CHECK(user_visit(user, PATIENT_MS, NULL) == 0);
     user_close(user);
 }
 
@@ -170,8 +170,8 @@ static void fork_under_load(bool opens_its_own)
 {
     struct fixture f;
     struct user *user, *rival;
-    struct crew crew = {.take = &patient};
-    struct crew others = {.take = &patient};
+    struct crew crew = {.wait_ms = PATIENT_MS};
+    struct crew others = {.wait_ms = PATIENT_MS};
     struct rlock_handle *other;
     bool sockets[256];
 
@@ -278,7 +278,7 @@ static void fork_in_a_callback(const struct rlock_loss *loss, void *payload)
     (void)loss;
     if (pid == 0) {
         user = user_open(forker->f, unhurried());
-        TEST_CHECK(user_visit(user, &patient) == 0);
+        TEST_CHECK(user_visit(user, PATIENT_MS, NULL) == 0);
         user_close(user);
         _exit(0);
     }
@@ -303,7 +303,7 @@ TEST(a_child_forked_in_a_callback_may_wait_and_close)
                           &client),
         0);
     assert_code(rlock_reentrant_new(client, "b", NULL, &lock), 0);
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = test_ms(100)), NULL), 0);
+    assert_code(rlock_lock_for(lock, 0, RLOCK_TAKE(.lease_ms = test_ms(100)), NULL), 0);
     assert_true(TEST_EVENTUALLY(atomic_load(&forker.status) != -1, 10000));
     assert_int_equal(atomic_load(&forker.status), 0);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
@@ -397,7 +397,7 @@ FIXTURE_TEST(a_program_that_is_executed_inherits_nothing, f)
     assert_code(rlock_cancel_new(&cancel), 0);
     assert_code(rlock_try_lock(other), 0);
     fixture_take_by_hand(f, 0);
-    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
+    waiter_start(&waiter, user, 60000, RLOCK_TAKE(.cancel = cancel));
     assert_true(fixture_wait_waiters(f, 1));
     assert_int_equal(descriptors_after_exec(), before);
     for (int i = 0; i < 20; i++) { /* while connections are made anew */
@@ -431,7 +431,7 @@ static void close_amid(struct fixture *f, struct user *user, int64_t most_ms)
         assert_code(rlock_try_lock(locks[i]), 0);
     }
     for (size_t i = 0; i < CLOSE_WAITERS; i++) {
-        waiter_start(&waiters[i], user, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+        waiter_start(&waiters[i], user, RLOCK_FOREVER, NULL);
     }
     assert_true(fixture_wait_waiters(f, 1));
     if (f->proxy != NULL) {
@@ -484,7 +484,7 @@ FIXTURE_TEST(clients_may_be_closed_under_load, f)
 {
     for (int i = 0; i < 15; i++) {
         struct user *user;
-        struct crew crew = {.take = &patient, .allowed = ALLOW(RLOCK_ECLOSED)};
+        struct crew crew = {.wait_ms = PATIENT_MS, .allowed = ALLOW(RLOCK_ECLOSED)};
 
         user = user_open(f, unhurried());
         crew_start(&crew, user, 4);

@@ -6,7 +6,7 @@
 /* The longest sleep of a waiter that cannot subscribe. */
 #define POLL_MS 250
 
-static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
+enum { PATIENT_MS = 60000 };
 
 /* The lease of the one who is waited for is long: only what is tested wakes the waiter. */
 static const struct rlock_take long_lease = {.size = sizeof(long_lease), .lease_ms = 60000};
@@ -42,8 +42,8 @@ PUBSUB_TEST(a_subscriber_that_is_cut_again_and_again_costs_waiters_little, test)
     for (int i = 0; i < 8; i++) {
         int64_t released_us;
 
-        assert_code(rlock_lock_with(test->rival->lock, &long_lease, NULL), 0);
-        waiter_start(&waiter, test->user, &patient);
+        assert_code(rlock_lock_for(test->rival->lock, 0, &long_lease, NULL), 0);
+        waiter_start(&waiter, test->user, PATIENT_MS, NULL);
         for (int n = 0; n < 3; n++) {
             assert_true(fixture_wait_waiters(&test->f, 1));
             proxy_cut_all(test->f.proxy, PROXY_SUBSCRIBERS);
@@ -58,8 +58,8 @@ PUBSUB_TEST(a_subscriber_that_is_cut_again_and_again_costs_waiters_little, test)
 
 PUBSUB_TEST(a_subscriber_that_is_cut_all_the_time_starves_no_waiter, test)
 {
-    struct crew crew = {.take = &patient};
-    struct crew others = {.take = &patient};
+    struct crew crew = {.wait_ms = PATIENT_MS};
+    struct crew others = {.wait_ms = PATIENT_MS};
     int64_t began_us;
 
     crew_start(&crew, test->user, 3);
@@ -86,8 +86,8 @@ PUBSUB_TEST(without_a_subscriber_connection_waiters_poll, test)
     rule = proxy_add(test->f.proxy, &(struct proxy_rule){.act = PROXY_CUT_REQUEST,
                                                          .which = PROXY_SUBSCRIBERS,
                                                          .times = PROXY_ALWAYS});
-    assert_code(rlock_lock_with(test->rival->lock, &long_lease, NULL), 0);
-    waiter_start(&waiter, test->user, &patient);
+    assert_code(rlock_lock_for(test->rival->lock, 0, &long_lease, NULL), 0);
+    waiter_start(&waiter, test->user, PATIENT_MS, NULL);
     assert_true(proxy_wait_fired(test->f.proxy, rule, 1, 5000));
     assert_true(user_step(test->rival));
     released_us = test_now_us();
@@ -108,8 +108,8 @@ PUBSUB_TEST(a_subscriber_cut_for_its_full_buffer_is_replaced, test)
     memset(payload, 'x', 16384);
     test_server_do(test->f.server,
                    "CONFIG SET client-output-buffer-limit \"pubsub 65536 65536 1\"");
-    assert_code(rlock_lock_with(test->rival->lock, &long_lease, NULL), 0);
-    waiter_start(&waiter, test->user, &patient);
+    assert_code(rlock_lock_for(test->rival->lock, 0, &long_lease, NULL), 0);
+    waiter_start(&waiter, test->user, PATIENT_MS, NULL);
     assert_true(fixture_wait_waiters(&test->f, 1));
     proxy_go_silent(test->f.proxy, PROXY_SUBSCRIBERS, true);
     for (bool heard = true; heard;) {
@@ -132,8 +132,8 @@ PUBSUB_TEST(a_subscriber_cut_for_its_full_buffer_is_replaced, test)
 PUBSUB_TEST(a_third_of_the_messages_may_be_lost, test)
 {
     struct user *other;
-    struct crew crew = {.take = &patient};
-    struct crew others = {.take = &patient};
+    struct crew crew = {.wait_ms = PATIENT_MS};
+    struct crew others = {.wait_ms = PATIENT_MS};
 
     other = user_open(&test->f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(300),
                                                   .op_timeout_ms = 5000 * test_slack()));
@@ -156,7 +156,7 @@ PUBSUB_TEST(the_end_of_a_lease_wakes_waiters_without_a_message, test)
 
     fixture_take_by_hand(&test->f, 300);
     began_us = test_now_us();
-    waiter_start(&waiter, test->user, &patient);
+    waiter_start(&waiter, test->user, PATIENT_MS, NULL);
     assert_true(fixture_wait_waiters(&test->f, 1));
     assert_int_equal(waiter_join(&waiter), 0);
     assert_within(began_us, 300);
@@ -169,9 +169,9 @@ PUBSUB_TEST(an_unlock_before_the_subscription_is_acknowledged_is_noticed, test)
 
     proxy_delay_way_us(test->f.proxy, PROXY_SUBSCRIBERS, PROXY_TO_CLIENT, 150000);
     proxy_drop_messages(test->f.proxy, 100, 1); /* so that it is the acknowledgement that wakes */
-    assert_code(rlock_lock_with(test->rival->lock, &long_lease, NULL), 0);
+    assert_code(rlock_lock_for(test->rival->lock, 0, &long_lease, NULL), 0);
     began_us = test_now_us();
-    waiter_start(&waiter, test->user, &patient);
+    waiter_start(&waiter, test->user, PATIENT_MS, NULL);
     assert_true(fixture_wait_waiters(&test->f, 1));
     assert_true(user_step(test->rival));
     assert_code(rlock_unlock(test->rival->lock), 0);
@@ -186,8 +186,8 @@ PUBSUB_TEST(an_unlock_before_the_subscription_arrives_is_noticed, test)
     int64_t released_us;
 
     proxy_add(test->f.proxy, &(struct proxy_rule){.act = PROXY_HOLD, .command = "SUBSCRIBE"});
-    assert_code(rlock_lock_with(test->rival->lock, &long_lease, NULL), 0);
-    waiter_start(&waiter, test->user, &patient);
+    assert_code(rlock_lock_for(test->rival->lock, 0, &long_lease, NULL), 0);
+    waiter_start(&waiter, test->user, PATIENT_MS, NULL);
     assert_true(proxy_wait_held(test->f.proxy, 1, 5000));
     assert_true(user_step(test->rival));
     released_us = test_now_us();
@@ -206,8 +206,8 @@ PUBSUB_TEST(a_message_that_overtakes_the_answer_busy_is_not_forgotten, test)
     int number;
 
     verbs_load(&test->f);
-    assert_code(rlock_lock_with(test->rival->lock, &long_lease, NULL), 0);
-    waiter_start(&waiter, test->user, &patient);
+    assert_code(rlock_lock_for(test->rival->lock, 0, &long_lease, NULL), 0);
+    waiter_start(&waiter, test->user, PATIENT_MS, NULL);
     assert_true(fixture_wait_waiters(&test->f, 1));
     rule = script_rule("acquire", PROXY_DELAY_REPLY);
     rule.delay_us = 150000;
@@ -229,7 +229,7 @@ PUBSUB_TEST(forged_messages_cost_an_attempt_each_at_most, test)
     long long calls;
 
     fixture_take_by_hand(&test->f, 0);
-    waiter_start(&waiter, test->user, &patient);
+    waiter_start(&waiter, test->user, PATIENT_MS, NULL);
     assert_true(fixture_wait_waiters(&test->f, 1));
     calls = test_server_info(test->f.server, "commandstats", "cmdstat_evalsha:calls");
     for (int i = 0; i < 2000; i++) {

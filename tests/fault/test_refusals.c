@@ -43,7 +43,7 @@ REFUSAL_TEST(a_waiter_whose_messages_never_arrive_asks_again, f)
     struct waiter waiter;
 
     assert_code(rlock_try_lock(rival->lock), 0);
-    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 20000));
+    waiter_start(&waiter, user, 20000, NULL);
     assert_true(TEST_EVENTUALLY(proxy_stats(f->proxy).subscribers > 0, 5000));
     assert_code(rlock_unlock(rival->lock), 0);
     assert_int_equal(waiter_join(&waiter), 0);
@@ -102,7 +102,7 @@ REFUSAL_TEST(a_call_that_may_wait_outlasts_what_passes, f)
         };
         struct user *user = open_behind(f, rows, RLOCK_ACKS_AUTO);
 
-        assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
+        assert_code(rlock_lock_for(user->lock, 20000, NULL, NULL), 0);
         assert_code(rlock_unlock(user->lock), 0);
         user_close(user);
     }
@@ -117,10 +117,10 @@ REFUSAL_TEST(the_words_of_the_server_stand_in_the_detail, f)
     struct user *user = open_behind(f, rows, RLOCK_ACKS_AUTO);
 
     /* The server was reached, and says that this passes: the wait runs out. */
-    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 300), NULL), RLOCK_ETIMEDOUT);
+    assert_code(rlock_lock_for(user->lock, 300, NULL, NULL), RLOCK_ETIMEDOUT);
     assert_detail("upstream failure");
     user_close(user);
     user = open_behind(f, http, RLOCK_ACKS_AUTO);
-    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 300), NULL), RLOCK_ECONN);
+    assert_code(rlock_lock_for(user->lock, 300, NULL, NULL), RLOCK_ECONN);
     assert_detail("it answers HTTP");
 }

@@ -62,7 +62,7 @@ RENEWAL_TEST(a_renewal_without_an_answer_is_tried_again_within_the_lease, test, 
         renewal_is_held(test);
     }
     assert_code(rlock_unlock(test->user->lock), 0);
-    assert_code(user_visit(test->rival, NULL), 0);
+    assert_code(user_visit(test->rival, 0, NULL), 0);
 }
 
 RENEWAL_TEST(errors_that_pass_do_not_end_renewal, test, LEASE_MS, 1000 * test_slack())
@@ -126,7 +126,7 @@ RENEWAL_TEST(without_any_renewal_the_hold_ends_with_its_validity, test, LEASE_MS
     began_us = test_now_us();
     assert_true(user_work(test->user) - began_us < LEASE_MS * 1000);
     assert_int_equal(user_wait_loss(test->user, 1), RLOCK_LOST_EXPIRED);
-    assert_code(user_visit(test->rival, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_code(user_visit(test->rival, 5000, NULL), 0);
     assert_code(rlock_unlock(test->user->lock), RLOCK_ELOST);
     assert_int_equal(user_losses(test->user), 1);
 }
@@ -164,7 +164,7 @@ RENEWAL_TEST(a_renewal_that_comes_after_the_loss_brings_nothing_back, test, LEAS
     (void)user_work(test->user);
     assert_int_equal(user_wait_loss(test->user, 1), RLOCK_LOST_EXPIRED);
     /* the server said yes, too late to count, and has it a while longer */
-    assert_code(user_visit(test->rival, RLOCK_TAKE(.wait_ms = 60000)), 0);
+    assert_code(user_visit(test->rival, 60000, NULL), 0);
     assert_false(rlock_is_valid(test->user->lock));
     assert_code(rlock_unlock(test->user->lock), RLOCK_ELOST);
     assert_int_equal(user_losses(test->user), 1);

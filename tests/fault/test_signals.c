@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
+enum { PATIENT_MS = 60000 };
 
 static struct rlock_client_opts unhurried(void)
 {
@@ -40,8 +40,8 @@ FIXTURE_TEST(signals_at_a_thousand_a_second_have_no_effect, f)
 {
     const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
     struct user *user, *rival;
-    struct crew crew = {.take = &patient};
-    struct crew others = {.take = &patient};
+    struct crew crew = {.wait_ms = PATIENT_MS};
+    struct crew others = {.wait_ms = PATIENT_MS};
 
     catch (SIGALRM);
     test_must(setitimer(ITIMER_REAL, &often, NULL), "setitimer");
@@ -74,9 +74,9 @@ FIXTURE_TEST(a_waiter_that_is_signalled_waits_on, f)
     catch (SIGUSR1);
     fixture_take_by_hand(f, 0);
     user = user_open(f, unhurried());
-    waiter_start(&waiter, user, &patient);
+    waiter_start(&waiter, user, PATIENT_MS, NULL);
     assert_true(fixture_wait_waiters(f, 1));
-    waiter_start(&parked, user, &patient);
+    waiter_start(&parked, user, PATIENT_MS, NULL);
     for (int i = 0; i < 300; i++) {
         int before = atomic_load(&alarms);
 
@@ -124,7 +124,7 @@ TEST(the_librarys_threads_block_every_signal)
     }
     fixture_open(&f, NULL);
     user = user_open(&f, unhurried());
-    assert_code(user_visit(user, NULL), 0);
+    assert_code(user_visit(user, 0, NULL), 0);
     tasks = opendir("/proc/self/task");
     assert_non_null(tasks);
     while ((entry = readdir(tasks)) != NULL) {

@@ -17,7 +17,7 @@
 #define STALL_MS 5000 /* how long a thread stands still: what depended on it would take as long */
 #define LEASE_MS 600  /* of holds that are renewed while it does */
 
-static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
+enum { PATIENT_MS = 60000 };
 
 /* ---- A thread that stands still ---- */
 
@@ -85,9 +85,10 @@ static void stage_close(struct stage *stage)
     TEST_AROUND(name, struct stage, stage, stage_open(stage), stage_close(stage))
 
 /* A thread waits for "k", and has gone to sleep over it. */
-static void wait_for_k(struct stage *stage, struct waiter *waiter, const struct rlock_take *take)
+static void wait_for_k(struct stage *stage, struct waiter *waiter, int64_t wait_ms,
+                       const struct rlock_take *take)
 {
-    waiter_start_on(waiter, stage->user, stage->k, take);
+    waiter_start_on(waiter, stage->user, stage->k, wait_ms, take);
     assert_true(TEST_EVENTUALLY(
         test_server_says(stage->f.server, K_CHANNEL, "PUBSUB CHANNELS " K_CHANNEL), 5000));
     (void)usleep(20000);
@@ -102,7 +103,7 @@ static void others_go_on(struct stage *stage)
     while (test_elapsed_us(since_us) < test_ms(LEASE_MS) * 2000) {
         const int64_t visit_us = test_now_us();
 
-        assert_code(user_visit(stage->user, NULL), 0);
+        assert_code(user_visit(stage->user, 0, NULL), 0);
         assert_within(visit_us, 1000);
         assert_true(rlock_is_valid(stage->held) ||
                     test_missed(visit_us, test_ms(LEASE_MS) * 1000 / 3));
@@ -113,7 +114,7 @@ static void others_go_on(struct stage *stage)
         test_missed(since_us,
                     test_elapsed_us(since_us) /
                         10)); /* only the first ones waited for the service thread to look */
-    assert_code(rlock_lock_with(stage->k, RLOCK_TAKE(.wait_ms = 100), NULL), RLOCK_ETIMEDOUT);
+    assert_code(rlock_lock_for(stage->k, 100, NULL, NULL), RLOCK_ETIMEDOUT);
     assert_within(since_us, test_ms(LEASE_MS) * 2 + 100 + 1000);
 }
 
@@ -121,7 +122,7 @@ STALL_TEST(whoever_keeps_watch_may_stand_still, stage)
 {
     struct waiter leader;
 
-    wait_for_k(stage, &leader, &patient);
+    wait_for_k(stage, &leader, PATIENT_MS, NULL);
     stop_thread(leader.thread);
     others_go_on(stage);
     atomic_store(&goes_on, true);
@@ -148,8 +149,8 @@ TEST(whoever_is_given_the_watch_may_stand_still)
     }
     stage_open(&stage);
     assert_code(rlock_cancel_new(&cancel), 0);
-    wait_for_k(&stage, &leader, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
-    wait_for_k(&stage, &parked, &patient);
+    wait_for_k(&stage, &leader, 60000, RLOCK_TAKE(.cancel = cancel));
+    wait_for_k(&stage, &parked, PATIENT_MS, NULL);
     stop_thread(parked.thread);
     rlock_cancel_fire(cancel);
     assert_int_equal(waiter_join(&leader), RLOCK_ECANCELED);
@@ -187,14 +188,14 @@ static void *wait_idly(void *arg)
     CPU_SET(0, &one);
     TEST_CHECK(pthread_setaffinity_np(pthread_self(), sizeof(one), &one) == 0);
     TEST_CHECK(sched_setscheduler(0, SCHED_IDLE, &param) == 0);
-    waiter->code = rlock_lock_with(waiter->lock, &waiter->take, NULL);
+    waiter->code = rlock_lock_for(waiter->lock, PATIENT_MS, NULL, NULL);
     TEST_CHECK(waiter->code != 0 || rlock_unlock(waiter->lock) == 0);
     return NULL;
 }
 
 STALL_TEST(whoever_keeps_watch_may_be_passed_over, stage)
 {
-    struct waiter leader = {.take = patient};
+    struct waiter leader = {.code = 0};
     struct spinner spinners[4];
 
     leader.lock = stage->k;
@@ -243,12 +244,12 @@ FIXTURE_TEST(looking_after_the_leader_wakes_nobody_for_each_command, f)
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 60000));
     int64_t since_us;
 
-    assert_code(user_visit(user, NULL), 0);
+    assert_code(user_visit(user, 0, NULL), 0);
     caller = pthread_self();
     since_us = test_now_us();
     atomic_store(&counts, true);
     for (int i = 0; i < 1000; i++) {
-        assert_code(user_visit(user, NULL), 0);
+        assert_code(user_visit(user, 0, NULL), 0);
     }
     assert_true(atomic_load(&polls) <= 20 + (size_t)test_elapsed_us(since_us) / 25000);
     (void)usleep(200000); /* there is no event to wait for: it goes to sleep */

@@ -6,7 +6,7 @@
 #include "fault/verbs.h"
 #include "support/waiter.h"
 
-static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
+enum { PATIENT_MS = 60000 };
 
 /* For tests in which no call may fail. */
 static struct rlock_client_opts unhurried(void)
@@ -35,8 +35,8 @@ FIXTURE_TEST(scripts_may_be_flushed_all_the_time, f)
     struct user *user = user_open(f, unhurried());
     struct user *rival = user_open_direct(f);
     struct user *holder = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(300)));
-    struct crew crew = {.take = &patient};
-    struct crew others = {.take = &patient};
+    struct crew crew = {.wait_ms = PATIENT_MS};
+    struct crew others = {.wait_ms = PATIENT_MS};
     struct rlock_handle *other;
 
     other = user_lock(holder, "b");
@@ -67,14 +67,14 @@ FIXTURE_WITH_TEST(a_restart_that_keeps_the_data_keeps_the_hold, f, .server.aof =
     user = user_open(f, opts);
     rival = user_open_direct(f);
     assert_code(rlock_try_lock(user->lock), 0);
-    waiter_start(&waiter, rival, &patient);
+    waiter_start(&waiter, rival, PATIENT_MS, NULL);
     assert_true(fixture_wait_waiters(f, 1));
     test_server_restart(f->server, true);
     assert_true(user_step(user));
     assert_true(fixture_wait_renewed(f, lease_ms));
     assert_true(fixture_wait_waiters(f, 1));
     assert_true(user_step(user));
-    assert_code(rlock_lock_with(user->lock, &patient, NULL), 0);
+    assert_code(rlock_lock_for(user->lock, PATIENT_MS, NULL, NULL), 0);
     assert_int_equal(fixture_count(f), 2);
     assert_code(rlock_unlock(user->lock), 0);
     assert_code(rlock_unlock(user->lock), 0);
@@ -86,8 +86,8 @@ FIXTURE_WITH_TEST(restarts_under_load_break_no_promise, f, .server.aof = true)
 {
     struct user *user = user_open(f, unhurried());
     struct user *rival = user_open(f, unhurried());
-    struct crew crew = {.take = &patient};
-    struct crew others = {.take = &patient};
+    struct crew crew = {.wait_ms = PATIENT_MS};
+    struct crew others = {.wait_ms = PATIENT_MS};
 
     crew_start(&crew, user, 4);
     crew_start(&others, rival, 4);
@@ -112,7 +112,7 @@ FIXTURE_TEST(a_restart_without_the_data_is_a_loss_and_waiters_acquire, f)
 
     assert_code(rlock_try_lock(user->lock), 0);
     assert_code(rlock_try_lock(user->lock), 0);
-    waiter_start(&waiter, rival, &patient);
+    waiter_start(&waiter, rival, PATIENT_MS, NULL);
     assert_true(fixture_wait_waiters(f, 1));
     test_server_restart(f->server, false);
     reason = user_wait_loss(user, 1);
@@ -122,7 +122,7 @@ FIXTURE_TEST(a_restart_without_the_data_is_a_loss_and_waiters_acquire, f)
     assert_int_equal(waiter.unlock_code, 0);
     assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
     assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
-    assert_code(user_visit(user, NULL), 0);
+    assert_code(user_visit(user, 0, NULL), 0);
     assert_int_equal(user_losses(user), 1);
 }
 
@@ -133,7 +133,7 @@ FIXTURE_TEST(flushed_data_are_a_loss_and_waiters_acquire, f)
     struct waiter waiter;
 
     assert_code(rlock_try_lock(user->lock), 0);
-    waiter_start(&waiter, rival, RLOCK_TAKE(.wait_ms = 60000, .lease_ms = 60000));
+    waiter_start(&waiter, rival, 60000, RLOCK_TAKE(.lease_ms = 60000));
     assert_true(fixture_wait_waiters(f, 1));
     test_server_do(f->server, "FLUSHALL");
     assert_int_not_equal(user_wait_loss(user, 1), 0);
@@ -167,8 +167,8 @@ FIXTURE_TEST(a_full_server_refuses_new_locks_and_lets_go_of_old_ones, f)
     assert_code(rlock_try_lock(rival->lock), RLOCK_EREFUSED);
     assert_detail("OOM");
     assert_detail("maxmemory");
-    assert_code(rlock_lock_with(rival->lock, RLOCK_TAKE(.wait_ms = 100), NULL), RLOCK_EREFUSED);
-    waiter_start(&waiter, rival, &patient);
+    assert_code(rlock_lock_for(rival->lock, 100, NULL, NULL), RLOCK_EREFUSED);
+    waiter_start(&waiter, rival, PATIENT_MS, NULL);
     assert_true(
         TEST_EVENTUALLY(test_server_info(f->server, "errorstats", "errorstat_OOM:count") >= 4 ||
                             test_server_info(f->server, "stats", "total_error_replies") >= 8,
@@ -204,14 +204,14 @@ FIXTURE_TEST(a_paused_server_delays_and_loses_nothing, f)
 
     assert_code(rlock_lock(user->lock), 0);
     test_server_do(f->server, test_slack() > 1 ? "CLIENT PAUSE 1500" : "CLIENT PAUSE 500");
-    waiter_start(&waiter, rival, &patient);
+    waiter_start(&waiter, rival, PATIENT_MS, NULL);
     began_us = test_now_us();
     code = rlock_try_lock(user->lock);
     assert_true(code == RLOCK_EINDOUBT || code == RLOCK_ECONN);
     assert_within(began_us, test_ms(100));
     assert_true(user_step(user));
     assert_true(TEST_EVENTUALLY(fixture_count(f) == 1, 5000)); /* answered after the pause */
-    assert_code(rlock_lock_with(user->lock, &patient, NULL), 0);
+    assert_code(rlock_lock_for(user->lock, PATIENT_MS, NULL, NULL), 0);
     assert_code(rlock_unlock(user->lock), 0);
     assert_true(user_step(user));
     assert_code(rlock_unlock(user->lock), 0);
@@ -226,12 +226,12 @@ FIXTURE_TEST(what_a_stopped_server_runs_afterwards_leaves_no_hold, f)
     struct user *rival = user_open_direct(f);
 
     for (int i = 0; i < 15; i++) {
-        assert_code(user_visit(user, &patient), 0);
+        assert_code(user_visit(user, PATIENT_MS, NULL), 0);
         test_server_freeze(f->server);
         assert_code(rlock_try_lock(user->lock), RLOCK_EINDOUBT);
         test_server_thaw(f->server);
         /* its lease would last half a minute */
-        assert_code(user_visit(rival, RLOCK_TAKE(.wait_ms = 5000)), 0);
+        assert_code(user_visit(rival, 5000, NULL), 0);
     }
 }
 
@@ -250,7 +250,7 @@ static size_t count_code(const struct waiter *waiters, int code)
     return n;
 }
 
-static void ask_a_stopped_server(struct waiter *waiters, int64_t op_timeout_ms,
+static void ask_a_stopped_server(struct waiter *waiters, int64_t op_timeout_ms, int64_t wait_ms,
                                  const struct rlock_take *take)
 {
     struct fixture f;
@@ -258,16 +258,16 @@ static void ask_a_stopped_server(struct waiter *waiters, int64_t op_timeout_ms,
 
     fixture_open(&f, NULL);
     user = user_open(&f, RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms));
-    assert_code(user_visit(user, &patient), 0);
+    assert_code(user_visit(user, PATIENT_MS, NULL), 0);
     test_server_freeze(f.server);
     for (size_t i = 0; i < MANY; i++) {
-        waiter_start(&waiters[i], user, take);
+        waiter_start(&waiters[i], user, wait_ms, take);
     }
     for (size_t i = 0; i < MANY; i++) {
         (void)waiter_join(&waiters[i]);
     }
     test_server_thaw(f.server);
-    assert_code(user_visit(user, &patient), 0);
+    assert_code(user_visit(user, PATIENT_MS, NULL), 0);
     fixture_close(&f);
 }
 
@@ -276,7 +276,7 @@ TEST(of_many_that_wait_for_a_stopped_server_one_is_in_doubt)
 {
     struct waiter waiters[MANY];
 
-    ask_a_stopped_server(waiters, 60000, RLOCK_TAKE(.wait_ms = test_ms(700)));
+    ask_a_stopped_server(waiters, 60000, test_ms(700), NULL);
     assert_int_equal(count_code(waiters, RLOCK_EINDOUBT), 1);
     assert_int_equal(count_code(waiters, RLOCK_ETIMEDOUT), MANY - 1);
 }
@@ -286,7 +286,7 @@ TEST(of_many_tries_of_an_owner_on_a_stopped_server_one_is_in_doubt)
 {
     struct waiter waiters[MANY];
 
-    ask_a_stopped_server(waiters, test_ms(700), RLOCK_TAKE(.owner = 7));
+    ask_a_stopped_server(waiters, test_ms(700), 0, RLOCK_TAKE(.owner = 7));
     assert_int_equal(count_code(waiters, RLOCK_EINDOUBT), 1);
     assert_int_equal(count_code(waiters, RLOCK_ECONN), MANY - 1);
 }
@@ -306,7 +306,7 @@ FIXTURE_TEST(a_request_beyond_what_a_socket_holds_is_sent_on_by_whoever_keeps_wa
     memset(name, 'n', LEN);
     assert_code(rlock_fair_new(user->client, name, &RLOCK_OPTS(.name_len = LEN), &large), 0);
     fixture_take_by_hand(f, 0);
-    waiter_start(&waiter, user, &patient);
+    waiter_start(&waiter, user, PATIENT_MS, NULL);
     assert_true(fixture_wait_waiters(f, 1));
     for (int i = 0; i < 50; i++) {
         int64_t began_us = test_now_us();
@@ -328,8 +328,8 @@ FIXTURE_TEST(killed_connections_are_replaced_under_load, f)
 {
     struct user *user = user_open(f, unhurried());
     struct user *rival = user_open(f, unhurried());
-    struct crew crew = {.take = &patient};
-    struct crew others = {.take = &patient};
+    struct crew crew = {.wait_ms = PATIENT_MS};
+    struct crew others = {.wait_ms = PATIENT_MS};
 
     crew_start(&crew, user, 4);
     crew_start(&others, rival, 4);
@@ -361,6 +361,6 @@ FIXTURE_WITH_TEST(a_servers_idle_timeout_disturbs_nobody, f, .server.conf = impa
     assert_true(user_step(user));
     assert_code(rlock_try_lock(rival->lock), RLOCK_EBUSY);
     assert_code(rlock_unlock(user->lock), 0);
-    assert_code(user_visit(rival, NULL), 0);
+    assert_code(user_visit(rival, 0, NULL), 0);
     assert_int_equal(user_losses(user), 0);
 }

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
+enum { PATIENT_MS = 60000 };
 
 static void open_tls(struct fixture *f, enum test_cert cert, bool auth_clients, bool proxied)
 {
@@ -34,7 +34,7 @@ static void is_refused(const struct fixture *f, const struct user *user, const c
     long long tries = test_server_info(f->server, "stats", "total_connections_received");
     int64_t began_us = test_now_us();
 
-    assert_code(rlock_lock_with(user->lock, &patient, NULL), RLOCK_ETLS);
+    assert_code(rlock_lock_for(user->lock, PATIENT_MS, NULL, NULL), RLOCK_ETLS);
     assert_detail("lock " LOCK_A);
     assert_detail("localhost");
     assert_detail(why);
@@ -147,7 +147,7 @@ TEST(a_certificate_that_is_put_right_is_read_again)
     is_refused(&f, user, "TLS");
     copy_file(test_cert_file(TEST_CERT_CLIENT), cert);
     copy_file(test_cert_key(TEST_CERT_CLIENT), key);
-    assert_true(TEST_EVENTUALLY(user_visit(user, &patient) == 0, 5000));
+    assert_true(TEST_EVENTUALLY(user_visit(user, PATIENT_MS, NULL) == 0, 5000));
     user_close(user);
     (void)unlink(cert);
     (void)unlink(key);
@@ -278,7 +278,7 @@ TEST(the_files_of_certificates_are_inherited_by_nobody)
     feeder_start(&feeder, test_ca());
     opts.ca_file = feeder.fifo;
     user = user_open(&f, opts);
-    assert_code(user_visit(user, NULL), 0); /* read at open, and for the connection */
+    assert_code(user_visit(user, 0, NULL), 0); /* read at open, and for the connection */
     assert_true(atomic_load(&feeder.fed) >= 2);
     assert_int_equal(atomic_load(&feeder.inherited), 0);
     user_close(user);
@@ -332,7 +332,7 @@ TEST(a_handshake_that_is_cut_anywhere_is_tried_again)
 
         proxy_cut_at_byte(f.proxy, way, at / 2);
         proxy_cut_all(f.proxy, PROXY_ANY);
-        assert_code(user_visit(user, &patient), 0);
+        assert_code(user_visit(user, PATIENT_MS, NULL), 0);
     }
     fixture_close(&f);
 }
@@ -346,7 +346,7 @@ TEST(a_slow_handshake_in_small_pieces_succeeds_within_its_time)
     proxy_chop(f.proxy, 100);
     proxy_delay_us(f.proxy, 10000);
     user = user_open(&f, unhurried());
-    assert_code(user_visit(user, &patient), 0);
+    assert_code(user_visit(user, PATIENT_MS, NULL), 0);
     fixture_close(&f);
 }
 
@@ -374,8 +374,8 @@ TEST(resets_under_load_raise_no_signal)
 {
     struct fixture f;
     struct user *user, *rival;
-    struct crew crew = {.take = &patient};
-    struct crew others = {.take = &patient};
+    struct crew crew = {.wait_ms = PATIENT_MS};
+    struct crew others = {.wait_ms = PATIENT_MS};
 
     open_tls(&f, TEST_CERT_GOOD, false, true);
     user = user_open(&f, unhurried());
@@ -402,7 +402,7 @@ static void *visit_often(void *arg)
     struct user *user = arg;
 
     for (int i = 0; i < 20; i++) {
-        TEST_CHECK(user_visit(user, &patient) == 0);
+        TEST_CHECK(user_visit(user, PATIENT_MS, NULL) == 0);
         if (i % 5 == 0) {
             proxy_cut_all(user->f->proxy, PROXY_ANY);
         }

@@ -11,7 +11,7 @@
 
 #define K_CHANNEL "redisson_lock__channel:{k}"
 
-static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
+enum { PATIENT_MS = 60000 };
 
 /* ---- A thread that sends and goes ---- */
 
@@ -25,9 +25,8 @@ static void *hold_and_end(void *arg)
 {
     struct holder *holder = arg;
 
-    TEST_CHECK(rlock_lock_with(holder->user->lock,
-                               RLOCK_TAKE(.wait_ms = 60000, .lease_ms = holder->lease_ms),
-                               NULL) == 0);
+    TEST_CHECK(rlock_lock_for(holder->user->lock, 60000, RLOCK_TAKE(.lease_ms = holder->lease_ms),
+                              NULL) == 0);
     atomic_store(&holder->has, true);
     TEST_CHECK(TEST_EVENTUALLY(atomic_load(&holder->ends), 10000));
     return NULL;
@@ -44,7 +43,7 @@ FIXTURE_WITH_TEST(what_the_end_of_a_thread_asks_for_is_sent, f, .proxy = PROXY_A
 
     TEST_CHECK(pthread_create(&thread, NULL, hold_and_end, &holder) == 0);
     assert_true(TEST_EVENTUALLY(atomic_load(&holder.has), 5000));
-    waiter_start(&waiter, user, &patient);
+    waiter_start(&waiter, user, PATIENT_MS, NULL);
     assert_true(fixture_wait_waiters(f, 1));
     connections = proxy_stats(f->proxy).accepted;
     atomic_store(&holder.ends, true);
@@ -69,7 +68,7 @@ FIXTURE_WITH_TEST(what_the_end_of_a_thread_asks_for_is_overdue_in_time, f, .prox
 
     TEST_CHECK(pthread_create(&thread, NULL, hold_and_end, &holder) == 0);
     assert_true(TEST_EVENTUALLY(atomic_load(&holder.has), 5000));
-    waiter_start(&waiter, user, &patient);
+    waiter_start(&waiter, user, PATIENT_MS, NULL);
     assert_true(fixture_wait_waiters(f, 1));
     connections = proxy_stats(f->proxy).accepted + 1;
     proxy_go_silent(f->proxy, PROXY_COMMANDS, true);
@@ -93,7 +92,7 @@ static void take_at_the_end(void *unused)
 static void *take_and_end(void *arg)
 {
     TEST_CHECK(pthread_setspecific(*(const pthread_key_t *)arg, arg) == 0);
-    TEST_CHECK(user_visit(late_taker, NULL) == 0); /* so that the library sees to its end, too */
+    TEST_CHECK(user_visit(late_taker, 0, NULL) == 0); /* so that the library sees to its end, too */
     return NULL;
 }
 
@@ -116,7 +115,7 @@ FIXTURE_TEST(what_a_thread_takes_while_it_ends_ends_with_it, f)
 
 static void *take_both(void *arg)
 {
-    TEST_CHECK(rlock_lock_with(arg, &patient, NULL) == 0);
+    TEST_CHECK(rlock_lock_for(arg, PATIENT_MS, NULL, NULL) == 0);
     TEST_CHECK(rlock_unlock(arg) == 0);
     return NULL;
 }
@@ -137,7 +136,7 @@ FIXTURE_TEST(an_answer_that_no_call_reads_is_read, f)
 
     assert_code(rlock_multi_new((struct rlock_handle *[]){user->lock, b}, 2, NULL, &both), 0);
     test_server_do(f->server, "HSET k somebody:1 1");
-    waiter_start_on(&leader, user, k, &patient);
+    waiter_start_on(&leader, user, k, PATIENT_MS, NULL);
     assert_true(TEST_EVENTUALLY(
         test_server_says(f->server, K_CHANNEL, "PUBSUB CHANNELS " K_CHANNEL), 5000));
     since_us = test_now_us();
@@ -178,7 +177,7 @@ FIXTURE_WITH_TEST(a_full_link_without_an_answer_is_replaced, f, .proxy = PROXY_A
     pthread_t threads[CROWD];
     char *name = malloc(LARGE);
 
-    assert_code(user_visit(user, NULL), 0); /* connected */
+    assert_code(user_visit(user, 0, NULL), 0); /* connected */
     proxy_hold_requests(f->proxy, true);
     TEST_CHECK(name != NULL);
     for (size_t i = 0; i < CROWD; i++) {
@@ -191,7 +190,7 @@ FIXTURE_WITH_TEST(a_full_link_without_an_answer_is_replaced, f, .proxy = PROXY_A
         TEST_CHECK(pthread_join(threads[i], NULL) == 0);
         locks[i] = rlock_free(locks[i]);
     }
-    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 2000)), 0);
+    assert_code(user_visit(user, 2000, NULL), 0);
     proxy_hold_requests(f->proxy, false);
     free(name);
 }
@@ -245,8 +244,7 @@ static void *wait_in_vain(void *arg)
 
         TEST_CHECK(rlock_cancel_new(&canceled->cancel) == 0);
         TEST_CHECK(pthread_create(&firing, NULL, fire_later, canceled) == 0);
-        code = rlock_lock_with(canceled->lock,
-                               RLOCK_TAKE(.wait_ms = 60000, .cancel = canceled->cancel), NULL);
+        code = rlock_lock_for(canceled->lock, 60000, RLOCK_TAKE(.cancel = canceled->cancel), NULL);
         TEST_CHECK(pthread_join(firing, NULL) == 0);
         TEST_CHECK(code == RLOCK_ECANCELED || code == RLOCK_EINDOUBT);
         atomic_store(&canceled->fired, false);

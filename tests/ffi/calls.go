@@ -35,8 +35,7 @@ func main() {
 		panic("no lock")
 	}
 	take.owner = C.rlock_owner_new(client)
-	take.wait_ms = 10
-	if code := C.rlock_lock_with(lock, &take, &grant); code != C.RLOCK_ECONN {
+	if code := C.rlock_lock_for(lock, 10, &take, &grant); code != C.RLOCK_ECONN {
 		panic(C.GoString(C.rlock_code_name(code)))
 	}
 	C.rlock_free(lock)

@@ -31,7 +31,7 @@ take = ffi.new("struct rlock_take *")
 lib.rlock_take_init(take, ffi.sizeof(take[0]))
 grant = ffi.new("struct rlock_grant *")
 lib.rlock_grant_init(grant, ffi.sizeof(grant[0]))
-assert lib.rlock_lock_with(lock[0], take, grant) == lib.RLOCK_ECONN
+assert lib.rlock_lock_for(lock[0], 0, take, grant) == lib.RLOCK_ECONN
 info = ffi.new("struct rlock_info *")
 lib.rlock_info_init(info, ffi.sizeof(info[0]))
 assert lib.rlock_inspect(lock[0], info) == lib.RLOCK_ECONN

@@ -10,7 +10,7 @@ foreach(word IN ITEMS __attribute__ __extension__ __asm__ inline static "extern 
         message(FATAL_ERROR "${word} is among the declarations:\n${text}")
     endif()
 endforeach()
-string(FIND "${text}" "int rlock_lock_with(struct rlock_handle *lock" at)
+string(FIND "${text}" "int rlock_lock_for(struct rlock_handle *lock" at)
 if(at EQUAL -1)
     message(FATAL_ERROR "declarations are missing:\n${text}")
 endif()

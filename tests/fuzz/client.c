@@ -171,8 +171,7 @@ static int begin_all(struct rlock_handle *lock, uint64_t owner, atomic_int *comp
     int64_t wait = (int64_t)(owner % 3) * 5;
     int n = 0;
 
-    n += rlock_lock_async(lock, RLOCK_TAKE(.owner = owner, .wait_ms = wait), count, completed,
-                          NULL) == 0;
+    n += rlock_lock_async(lock, wait, RLOCK_TAKE(.owner = owner), count, completed, NULL) == 0;
     n += rlock_inspect_async(lock, count, completed, NULL) == 0;
     n += rlock_unlock_async(lock, owner, count, completed, NULL) == 0;
     n += rlock_force_unlock_async(lock, count, completed, NULL) == 0;

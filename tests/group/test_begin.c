@@ -93,11 +93,11 @@ static struct rlock__owner given(uint64_t id)
     return (struct rlock__owner){.id = id, .given = true};
 }
 
-static void begin_take(struct begun *begun, struct rlock_handle *lock,
+static void begin_take(struct begun *begun, struct rlock_handle *lock, int64_t wait_ms,
                        const struct rlock_take *take)
 {
     *begun = (struct begun){.op = {.finish = finish, .payload = begun, .texts = &begun->texts}};
-    assert_code(lock->vtable->begin_take(lock, take, given(take->owner), &begun->op), 0);
+    assert_code(lock->vtable->begin_take(lock, wait_ms, take, given(take->owner), &begun->op), 0);
 }
 
 static int begin_leave(struct begun *begun, struct rlock_handle *lock, uint64_t owner)
@@ -114,7 +114,7 @@ static void leave(struct rlock_handle *lock, uint64_t owner)
     assert_code(await(&begun), 0);
 }
 
-#define FOR_EVER(...) RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = OWNER, __VA_ARGS__)
+#define OURS(...) RLOCK_TAKE(.owner = OWNER, __VA_ARGS__)
 
 /* On any server. */
 static bool is_awaited(const struct begin *b)
@@ -131,7 +131,7 @@ static bool is_awaited(const struct begin *b)
 static void keep_out(const struct begin *b)
 {
     for (size_t i = 0; i < SERVERS; i++) {
-        assert_code(TAKE(b->rival->members[i], .owner = OTHER, .wait_ms = 5000), 0);
+        assert_code(TAKE(b->rival->members[i], 5000, .owner = OTHER), 0);
     }
 }
 
@@ -143,11 +143,11 @@ static void let_in(const struct begin *b)
 }
 
 /* One that was begun waits. */
-static void wait_behind(struct begin *b, size_t kind, struct begun *begun,
+static void wait_behind(struct begin *b, size_t kind, struct begun *begun, int64_t wait_ms,
                         const struct rlock_take *take)
 {
     keep_out(b);
-    begin_take(begun, b->locks.of[kind], take);
+    begin_take(begun, b->locks.of[kind], wait_ms, take);
     assert_true(TEST_EVENTUALLY(is_awaited(b), 5000));
     assert_false(is_complete(begun));
 }
@@ -161,7 +161,7 @@ BEGIN_TEST(what_was_begun_is_completed, b)
         struct rlock_handle *lock = b->locks.of[kind];
         struct begun take;
 
-        begin_take(&take, lock, RLOCK_TAKE(.owner = OWNER, .lease_ms = 60000));
+        begin_take(&take, lock, 0, RLOCK_TAKE(.owner = OWNER, .lease_ms = 60000));
         assert_code(await(&take), 0);
         assert_int_equal(take.op.grant.lease_ms, 60000);
         assert_in_range(take.op.grant.valid_ms, 1, 60000);
@@ -182,7 +182,7 @@ BEGIN_TEST(one_try_of_a_busy_lock_says_so, b)
         struct begun take, unlock;
 
         keep_out(b);
-        begin_take(&take, b->locks.of[kind], RLOCK_TAKE(.owner = OWNER));
+        begin_take(&take, b->locks.of[kind], 0, RLOCK_TAKE(.owner = OWNER));
         assert_code(await(&take), RLOCK_EBUSY);
         assert_string_not_equal(take.texts.detail, "");
         assert_code(begin_leave(&unlock, b->locks.of[kind], OWNER), 0);
@@ -197,7 +197,7 @@ BEGIN_TEST(one_that_waits_has_it_when_its_holder_leaves, b)
     {
         struct begun take;
 
-        wait_behind(b, kind, &take, FOR_EVER());
+        wait_behind(b, kind, &take, RLOCK_FOREVER, OURS());
         let_in(b);
         assert_code(await(&take), 0);
         leave(b->locks.of[kind], OWNER);
@@ -211,11 +211,11 @@ BEGIN_TEST(those_of_one_owner_are_completed_in_order, b)
         struct rlock_handle *lock = b->locks.of[kind];
         struct begun first, second, third;
 
-        wait_behind(b, kind, &first, FOR_EVER());
-        begin_take(&second, lock, FOR_EVER());
+        wait_behind(b, kind, &first, RLOCK_FOREVER, OURS());
+        begin_take(&second, lock, RLOCK_FOREVER, OURS());
         assert_code(begin_leave(&third, lock, OWNER), 0);
         let_in(b);
-        assert_code(TAKE(lock, .owner = OWNER, .wait_ms = 5000), 0);
+        assert_code(TAKE(lock, 5000, .owner = OWNER), 0);
         assert_code(await(&third), 0);
         assert_code(await(&second), 0);
         assert_code(await(&first), 0);
@@ -233,14 +233,14 @@ BEGIN_TEST(a_wait_ends_at_its_deadline, b)
         struct begun first, second;
         int64_t began_us;
 
-        wait_behind(b, kind, &first, FOR_EVER());
+        wait_behind(b, kind, &first, RLOCK_FOREVER, OURS());
         began_us = test_now_us();
-        begin_take(&second, b->locks.of[kind], RLOCK_TAKE(.wait_ms = 100, .owner = OWNER));
+        begin_take(&second, b->locks.of[kind], 100, RLOCK_TAKE(.owner = OWNER));
         assert_code(await(&second), RLOCK_ETIMEDOUT); /* in line */
         assert_true(test_elapsed_us(began_us) >= 100000);
         assert_false(is_complete(&first));
         began_us = test_now_us();
-        begin_take(&second, b->locks.of[kind], RLOCK_TAKE(.wait_ms = 100, .owner = OWNER + 2));
+        begin_take(&second, b->locks.of[kind], 100, RLOCK_TAKE(.owner = OWNER + 2));
         assert_code(await(&second), RLOCK_ETIMEDOUT);
         assert_true(test_in_time(began_us, test_elapsed_us(began_us), 400000 * test_slack()));
         let_in(b);
@@ -259,9 +259,9 @@ BEGIN_TEST(a_wait_can_be_cancelled, b)
 
         assert_code(rlock_cancel_new(&cancel), 0);
         assert_code(rlock_cancel_new(&both), 0);
-        wait_behind(b, kind, &first, FOR_EVER(.cancel = both));
-        begin_take(&second, b->locks.of[kind], FOR_EVER(.cancel = cancel));
-        begin_take(&third, b->locks.of[kind], FOR_EVER(.cancel = both));
+        wait_behind(b, kind, &first, RLOCK_FOREVER, OURS(.cancel = both));
+        begin_take(&second, b->locks.of[kind], RLOCK_FOREVER, OURS(.cancel = cancel));
+        begin_take(&third, b->locks.of[kind], RLOCK_FOREVER, OURS(.cancel = both));
         rlock_cancel_fire(cancel);
         assert_code(await(&second), RLOCK_ECANCELED); /* in line */
         assert_false(is_complete(&first) || is_complete(&third));
@@ -270,7 +270,8 @@ BEGIN_TEST(a_wait_can_be_cancelled, b)
         assert_code(await(&first), RLOCK_ECANCELED);
         assert_code(await(&third), RLOCK_ECANCELED);
         assert_true(test_in_time(began_us, test_elapsed_us(began_us), 100000 * test_slack()));
-        begin_take(&first, b->locks.of[kind], FOR_EVER(.cancel = both)); /* which was fired */
+        begin_take(&first, b->locks.of[kind], RLOCK_FOREVER,
+                   OURS(.cancel = both)); /* which was fired */
         assert_code(await(&first), RLOCK_ECANCELED);
         let_in(b);
         cancel = rlock_cancel_free(cancel);
@@ -288,8 +289,8 @@ BEGIN_TEST(to_close_its_client_ends_a_wait, b)
         int64_t began_us;
 
         keep_out(b);
-        begin_take(&first, locks.of[kind], FOR_EVER());
-        begin_take(&second, locks.of[kind], FOR_EVER());
+        begin_take(&first, locks.of[kind], RLOCK_FOREVER, OURS());
+        begin_take(&second, locks.of[kind], RLOCK_FOREVER, OURS());
         assert_true(TEST_EVENTUALLY(is_awaited(b), 5000));
         began_us = test_now_us();
         for (size_t i = 0; i < SERVERS; i++) {
@@ -329,10 +330,9 @@ static int chain_begin(struct chain *chain)
 
     chain->texts = (struct rlock__texts){.detail = ""};
     chain->op = (struct rlock__op){.finish = go_on, .payload = chain, .texts = &chain->texts};
-    return chain->steps % 4 < 2
-               ? vtable->begin_take(chain->lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER),
-                                    given(chain->owner), &chain->op)
-               : vtable->begin_leave(chain->lock, given(chain->owner), &chain->op);
+    return chain->steps % 4 < 2 ? vtable->begin_take(chain->lock, RLOCK_FOREVER, RLOCK_TAKE(),
+                                                     given(chain->owner), &chain->op)
+                                : vtable->begin_leave(chain->lock, given(chain->owner), &chain->op);
 }
 
 static void go_on(struct rlock__op *op)

@@ -56,7 +56,7 @@ static struct cost measure(const struct user *user)
     for (size_t i = 0; i < ROUNDS; i++) {
         int64_t began_us = test_now_us();
 
-        assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+        assert_code(rlock_lock_for(user->lock, 5000, NULL, NULL), 0);
         acquire_us[i] = test_elapsed_us(began_us);
         assert_code(rlock_unlock(user->lock), 0);
         both_us[i] = test_elapsed_us(began_us);
@@ -163,8 +163,8 @@ FIXTURE_WITH_TEST(a_waiter_hears_that_it_is_free, f, .servers = 3)
         struct waiter waiter;
         int64_t now_us;
 
-        assert_code(rlock_lock_with(one->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-        waiter_start(&waiter, two, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+        assert_code(rlock_lock_for(one->lock, 5000, NULL, NULL), 0);
+        waiter_start(&waiter, two, RLOCK_FOREVER, NULL);
         assert_true(TEST_EVENTUALLY(is_heard(f), 5000));
         now_us = test_now_us();
         assert_code(rlock_unlock(one->lock), 0);
@@ -202,7 +202,7 @@ FIXTURE_WITH_TEST(asking_whether_it_is_valid_costs_nothing, f, .servers = 5)
     struct rlock_handle *multis[MANY];
     int64_t alone_ns, among_ns;
 
-    assert_code(TAKE(user->lock, .wait_ms = 5000), 0);
+    assert_code(rlock_lock_for(user->lock, 5000, NULL, NULL), 0);
     alone_ns = look_ns(user->lock);
     for (size_t i = 0; i < MANY; i++) {
         struct rlock_handle *member;
@@ -211,7 +211,7 @@ FIXTURE_WITH_TEST(asking_whether_it_is_valid_costs_nothing, f, .servers = 5)
         (void)snprintf(name, sizeof(name), "m%zu", i);
         member = user_lock(user, name);
         assert_code(rlock_multi_new(&member, 1, NULL, &multis[i]), 0);
-        assert_code(TAKE(multis[i], .wait_ms = 5000), 0);
+        assert_code(rlock_lock_for(multis[i], 5000, NULL, NULL), 0);
     }
     among_ns = look_ns(user->lock);
     print_message("%lld ns, %lld ns among %d others\n", (long long)alone_ns, (long long)among_ns,

@@ -210,9 +210,8 @@ static void take_some(struct worker *worker)
         locks[i] = members[i].lock;
     }
     TEST_CHECK(rlock_multi_new(locks, n, NULL, &multi) == 0);
-    code = rlock_lock_with(
-        multi, RLOCK_TAKE(.wait_ms = wait_ms, .lease_ms = is_fixed ? worker->crowd->lease_ms : 0),
-        NULL);
+    code = rlock_lock_for(multi, wait_ms,
+                          RLOCK_TAKE(.lease_ms = is_fixed ? worker->crowd->lease_ms : 0), NULL);
     count(worker, "take", code);
     raise_to(&shared->latest_us, test_elapsed_us(since_us) - wait_ms * 1000);
     if (code == 0) {

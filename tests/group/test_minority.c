@@ -51,7 +51,7 @@ static void *worker_main(void *arg)
     struct rlock_handle *lock = worker->user->lock;
 
     while (!atomic_load(&worker->rush->shared->stop)) {
-        const int code = rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 2000), NULL);
+        const int code = rlock_lock_for(lock, 2000, NULL, NULL);
 
         if (code == 0) {
             witness_enter(worker->rush->f.witness, 0, worker->id);
@@ -163,7 +163,7 @@ static int64_t took_us(const struct user *user)
 
     assert_true(TEST_EVENTUALLY(fixture_holding(user->f, "a") == 0, 5000));
     since_us = test_now_us();
-    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 5000, .owner = owner), NULL), 0);
+    assert_code(rlock_lock_for(user->lock, 5000, RLOCK_TAKE(.owner = owner), NULL), 0);
     us = test_elapsed_us(since_us);
     assert_code(rlock_unlock_as(user->lock, owner), 0);
     return us;
@@ -227,18 +227,18 @@ FIXTURE_WITH_TEST(a_minority_in_doubt_leaves_the_answer_to_the_others, f, .serve
     user_take_everywhere(user);
     assert_code(rlock_unlock(user->lock), 0);
     for (size_t i = BOUNCING; i < SERVERS; i++) {
-        assert_code(TAKE(holder->members[i], .wait_ms = 5000), 0);
+        assert_code(rlock_lock_for(holder->members[i], 5000, NULL, NULL), 0);
     }
     bounce(f);
     for (size_t i = 0; i < TRIES; i++) {
         assert_code(rlock_try_lock(user->lock), RLOCK_EBUSY);
     }
-    assert_code(TAKE(user->lock, .wait_ms = wait_ms), RLOCK_ETIMEDOUT);
+    assert_code(rlock_lock_for(user->lock, wait_ms, NULL, NULL), RLOCK_ETIMEDOUT);
     assert_true(proxy_stats(f->proxies[0]).cuts > 0 && proxy_stats(f->proxies[1]).cuts > 0);
     stop_bouncing(f);
     assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == SERVERS - BOUNCING, 20000));
     for (size_t i = BOUNCING; i < SERVERS; i++) {
         assert_code(rlock_unlock(holder->members[i]), 0);
     }
-    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_code(user_visit(user, 5000, NULL), 0);
 }

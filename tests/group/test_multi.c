@@ -87,7 +87,7 @@ PAIR_TEST(a_wait_ends_at_its_deadline_with_nothing_held, pair, 2, USUAL)
 
     assert_code(rlock_try_lock(pair->b[1]), 0);
     began_us = test_now_us();
-    assert_code(rlock_lock_with(pair->multi[0], RLOCK_TAKE(.wait_ms = 200), NULL), RLOCK_ETIMEDOUT);
+    assert_code(rlock_lock_for(pair->multi[0], 200, NULL, NULL), RLOCK_ETIMEDOUT);
     assert_true(test_elapsed_us(began_us) >= 200000);
     assert_in_time(began_us, 200000 + 250000 * test_slack());
     assert_int_equal(fixture_holding(&pair->f, "a"), 0);
@@ -135,9 +135,8 @@ PAIR_TEST(a_fixed_lease_lasts_until_the_last_member_is_there, pair, 2, USUAL)
     struct rlock_grant grant = RLOCK_GRANT_INIT;
     int64_t began_us = test_now_us();
 
-    assert_code(rlock_lock_with(pair->b[1], RLOCK_TAKE(.lease_ms = 900), NULL), 0);
-    assert_code(
-        rlock_lock_with(pair->multi[0], RLOCK_TAKE(.wait_ms = 10000, .lease_ms = 300), &grant), 0);
+    assert_code(rlock_lock_for(pair->b[1], 0, RLOCK_TAKE(.lease_ms = 900), NULL), 0);
+    assert_code(rlock_lock_for(pair->multi[0], 10000, RLOCK_TAKE(.lease_ms = 300), &grant), 0);
     assert_true(test_elapsed_us(began_us) > 500000); /* longer than its own lease */
     assert_in_range(grant.valid_ms, 100, 300);
     assert_int_equal(user_losses(pair->one), 0);
@@ -156,7 +155,7 @@ PAIR_TEST(a_wait_can_be_cancelled, pair, 2, USUAL)
 
     assert_code(rlock_cancel_new(&cancel), 0);
     assert_code(rlock_try_lock(pair->b[1]), 0);
-    waiter_start_on(&waiter, NULL, pair->multi[0], RLOCK_TAKE(.wait_ms = -1, .cancel = cancel));
+    waiter_start_on(&waiter, NULL, pair->multi[0], RLOCK_FOREVER, RLOCK_TAKE(.cancel = cancel));
     assert_true(TEST_EVENTUALLY(fixture_holding(&pair->f, "a") == 1, 5000)); /* waits for "b" */
     rlock_cancel_fire(cancel);
     assert_int_equal(waiter_join(&waiter), RLOCK_ECANCELED);
@@ -176,7 +175,7 @@ PAIR_TEST(a_cancel_that_came_first_ends_it_too, pair, 2, USUAL)
     for (int i = 0; i < 3; i++) { /* a signal that was used before rings no more */
         began_us = test_now_us();
         assert_code(
-            rlock_lock_with(pair->multi[0], RLOCK_TAKE(.wait_ms = -1, .cancel = cancel), NULL),
+            rlock_lock_for(pair->multi[0], RLOCK_FOREVER, RLOCK_TAKE(.cancel = cancel), NULL),
             RLOCK_ECANCELED);
         assert_in_time(began_us, 1000000);
         assert_true(TEST_EVENTUALLY(fixture_holding(&pair->f, "a") == 0, 1000));
@@ -202,7 +201,7 @@ PAIR_TEST(a_thread_that_exits_loses_it, pair, 2, RLOCK_CLIENT_OPTS(.renewed_leas
     assert_true(TEST_EVENTUALLY(user_losses(pair->one) == 1, 5000));
     assert_string_equal(user_last_loss(pair->one)->loss.kind, "multi");
     assert_int_equal(user_last_loss(pair->one)->loss.reason, RLOCK_LOST_THREAD_EXITED);
-    assert_code(rlock_lock_with(pair->multi[1], RLOCK_TAKE(.wait_ms = 10000), NULL), 0);
+    assert_code(rlock_lock_for(pair->multi[1], 10000, NULL, NULL), 0);
     assert_code(rlock_unlock(pair->multi[1]), 0);
 }
 
@@ -249,7 +248,7 @@ static void *leave_at_start(void *arg)
 {
     struct leaver *leaver = arg;
 
-    TEST_CHECK(rlock_lock_with(leaver->lock, RLOCK_TAKE(.wait_ms = 20000), NULL) == 0);
+    TEST_CHECK(rlock_lock_for(leaver->lock, 20000, NULL, NULL) == 0);
     (void)pthread_barrier_wait(leaver->start);
     leaver->code = rlock_unlock(leaver->lock);
     return NULL;
@@ -261,7 +260,7 @@ static void *begin_to_leave_at_start(void *arg)
     struct leaver *leaver = arg;
     struct completion left = COMPLETION;
 
-    TEST_CHECK(rlock_lock_with(leaver->lock, RLOCK_TAKE(.wait_ms = 20000, .owner = 1), NULL) == 0);
+    TEST_CHECK(rlock_lock_for(leaver->lock, 20000, RLOCK_TAKE(.owner = 1), NULL) == 0);
     (void)pthread_barrier_wait(leaver->start);
     leaver->code = rlock_unlock_async(leaver->lock, 1, completion_tell, &left, NULL);
     if (leaver->code == 0) {
@@ -336,7 +335,7 @@ PAIR_TEST(a_release_that_is_refused_is_tried_again, pair, 2,
     assert_int_equal(fixture_holding(&pair->f, "b"), 1);
     test_server_do(pair->f.servers[1], "CONFIG SET min-replicas-to-write 0");
     assert_true(TEST_EVENTUALLY(fixture_holding(&pair->f, "b") == 0, 10000));
-    assert_code(rlock_lock_with(pair->multi[0], RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_lock_for(pair->multi[0], 5000, NULL, NULL), 0);
     assert_code(rlock_unlock(pair->multi[0]), 0);
 }
 
@@ -425,7 +424,7 @@ TWINS_TEST(two_names_through_two_clients_of_one_server_are_fine, twins)
     assert_code(rlock_multi_new((struct rlock_handle *[]){twins->one->members[0], b}, 2, NULL,
                                 &twins->lock),
                 0);
-    assert_code(rlock_lock_with(twins->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_lock_for(twins->lock, 5000, NULL, NULL), 0);
     assert_int_equal(fixture_holding(&twins->f, "b"), 1);
     assert_code(rlock_unlock(twins->lock), 0);
 }
@@ -443,7 +442,7 @@ FIXTURE_WITH_TEST(one_name_in_two_databases_of_one_server_is_fine, f, .servers =
         assert_code(rlock_reentrant_new(clients[i], "a", NULL, &members[i]), 0);
     }
     assert_code(rlock_multi_new(members, 2, NULL, &multi), 0);
-    assert_code(rlock_lock_with(multi, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_lock_for(multi, 5000, NULL, NULL), 0);
     assert_code(rlock_unlock(multi), 0);
     multi = rlock_free(multi);
     for (int i = 0; i < 2; i++) {
@@ -489,7 +488,7 @@ static void take_some(struct member *member)
         }
     }
     TEST_CHECK(rlock_multi_new(locks, n, NULL, &multi) == 0);
-    if (rlock_lock_with(multi, RLOCK_TAKE(.wait_ms = 20000), NULL) == 0) {
+    if (rlock_lock_for(multi, 20000, NULL, NULL) == 0) {
         for (size_t i = 0; i < NAMES; i++) {
             if (chosen[i]) {
                 witness_enter(member->witness, i, member->id);

@@ -46,7 +46,7 @@ OVERLAP_TEST(a_renewed_one_outlives_one_with_a_lease, all)
 {
     int64_t began_us;
 
-    assert_code(rlock_lock_with(all->ab, RLOCK_TAKE(.lease_ms = LEASE_MS), NULL), 0);
+    assert_code(rlock_lock_for(all->ab, 0, RLOCK_TAKE(.lease_ms = LEASE_MS), NULL), 0);
     assert_code(rlock_try_lock(all->bc), 0);
     assert_code(rlock_unlock(all->ab), 0);
     began_us = test_now_us();
@@ -63,7 +63,7 @@ OVERLAP_TEST(one_with_a_lease_is_not_renewed_for_one_that_was, all)
 
     assert_code(rlock_multi_new(&all->b, 1, NULL, &part), 0);
     assert_code(rlock_try_lock(all->bc), 0);
-    assert_code(rlock_lock_with(part, RLOCK_TAKE(.lease_ms = LEASE_MS / 2), NULL), 0);
+    assert_code(rlock_lock_for(part, 0, RLOCK_TAKE(.lease_ms = LEASE_MS / 2), NULL), 0);
     assert_code(rlock_unlock(all->bc), 0);
     assert_true(TEST_EVENTUALLY(user_losses(all->user) == 1, 5000));
     assert_code(rlock_unlock(part), RLOCK_ELOST);

@@ -23,7 +23,7 @@ FIXTURE_WITH_TEST(it_excludes_and_leaves_nothing, f, .servers = 5)
         witness_leave(f->witness, 0, 1);
         assert_code(rlock_unlock(one->lock), 0);
         assert_false(rlock_is_valid(one->lock));
-        assert_code(user_visit(two, RLOCK_TAKE(.wait_ms = 1000)), 0);
+        assert_code(user_visit(two, 1000, NULL), 0);
     }
     assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 2000));
 }
@@ -76,8 +76,7 @@ FIXTURE_WITH_TEST(a_timed_wait_lasts_to_its_end, f, .servers = 3)
     for (int i = 0; i < 8; i++) {
         int64_t began_us = test_now_us();
 
-        assert_code(rlock_lock_with(two->lock, RLOCK_TAKE(.wait_ms = WAIT_MS), NULL),
-                    RLOCK_ETIMEDOUT);
+        assert_code(rlock_lock_for(two->lock, WAIT_MS, NULL, NULL), RLOCK_ETIMEDOUT);
         assert_true(test_now_us() - began_us >= (WAIT_MS - ROUND_MS) * 1000);
     }
     assert_code(rlock_unlock(one->lock), 0);
@@ -124,11 +123,11 @@ static void each_subset(void (*only)(const struct fixture *, unsigned int),
 
     fixture_open(&f, &(struct fixture_opts){.servers = 5, .proxy = PROXY_ON_UNIX});
     user = user_open(&f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_slack() > 1 ? 300 : 100));
-    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_code(user_visit(user, 5000, NULL), 0);
     for (unsigned int mask = 0; mask < 32; mask++) {
         only(&f, mask);
         if (__builtin_popcount(mask) >= 3) {
-            assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+            assert_code(rlock_lock_for(user->lock, 5000, NULL, NULL), 0);
             assert_true(rlock_is_valid(user->lock));
             assert_code(rlock_unlock(user->lock), 0);
         } else {
@@ -180,10 +179,10 @@ FIXTURE_WITH_TEST(servers_that_go_at_one_time_are_not_taken_for_one, f, .servers
 {
     struct blinker blinker = {.user = user_open(f, USUAL)};
 
-    assert_code(user_visit(blinker.user, RLOCK_TAKE(.wait_ms = 1000)), 0);
+    assert_code(user_visit(blinker.user, 1000, NULL), 0);
     TEST_CHECK(pthread_create(&blinker.thread, NULL, blink, &blinker) == 0);
     for (int i = 0; i < 2000; i++) {
-        assert_code(user_visit(blinker.user, RLOCK_TAKE(.wait_ms = 1000)), 0);
+        assert_code(user_visit(blinker.user, 1000, NULL), 0);
     }
     atomic_store(&blinker.ends, true);
     pthread_join(blinker.thread, NULL);
@@ -224,7 +223,7 @@ FIXTURE_WITH_TEST(who_answers_late_joins, f, .servers = 5, .proxy = PROXY_ON_UNI
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000));
     int64_t began_us;
 
-    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_code(user_visit(user, 5000, NULL), 0);
     assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 2000));
     for (size_t i = 0; i < 5; i++) { /* who is still being left is not asked: behind its answer */
         struct rlock_info info = RLOCK_INFO_INIT;
@@ -254,10 +253,10 @@ FIXTURE_WITH_TEST(who_answers_after_the_unlock_is_left, f, .servers = 3, .proxy 
 {
     struct user *user = user_open(f, USUAL);
 
-    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_code(user_visit(user, 5000, NULL), 0);
     proxy_delay_us(f->proxies[1], 200000);
     for (int i = 0; i < 3; i++) {
-        assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+        assert_code(user_visit(user, 5000, NULL), 0);
     }
     assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
     proxy_delay_us(f->proxies[1], 0);
@@ -268,7 +267,7 @@ FIXTURE_WITH_TEST(a_frozen_server_costs_nothing, f, .servers = 3)
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000));
     int64_t began_us;
 
-    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_code(user_visit(user, 5000, NULL), 0);
     test_server_freeze(f->servers[1]);
     began_us = test_now_us();
     assert_code(rlock_try_lock(user->lock), 0);
@@ -285,10 +284,9 @@ FIXTURE_WITH_TEST(what_a_frozen_server_may_yet_run_stays_in_doubt, f, .redlock =
     struct user *user;
 
     user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = lease_ms));
-    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_code(user_visit(user, 5000, NULL), 0);
     test_server_freeze(f->servers[0]);
-    assert_code(rlock_lock_with(user->lock,
-                                RLOCK_TAKE(.wait_ms = 10 * lease_ms, .lease_ms = lease_ms), NULL),
+    assert_code(rlock_lock_for(user->lock, 10 * lease_ms, RLOCK_TAKE(.lease_ms = lease_ms), NULL),
                 RLOCK_EINDOUBT);
     test_server_thaw(f->servers[0]);
     assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
@@ -303,11 +301,10 @@ FIXTURE_WITH_TEST(what_is_busy_after_a_doubt_stays_in_doubt, f, .redlock = true,
 
     test_server_do(f->servers[0], "ACL SETUSER default -client|kill");
     user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = op_ms, .renewed_lease_ms = 60 * op_ms));
-    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_code(user_visit(user, 5000, NULL), 0);
     test_server_do(f->servers[0], "HSET a somebody:1 1");
     proxy_add(f->proxies[0], &(struct proxy_rule){.act = PROXY_HOLD, .command = "EVALSHA"});
-    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 20 * op_ms), NULL),
-                RLOCK_EINDOUBT);
+    assert_code(rlock_lock_for(user->lock, 20 * op_ms, NULL, NULL), RLOCK_EINDOUBT);
     test_server_do(f->servers[0], "DEL a");
     proxy_hold_requests(f->proxies[0], false);
     assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 1, 5000));
@@ -325,7 +322,7 @@ FIXTURE_WITH_TEST(a_doubt_says_when_it_is_free_and_names_the_servers, f, .server
 {
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 50 * test_slack()));
 
-    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_code(user_visit(user, 5000, NULL), 0);
     assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 2000));
     for (size_t i = 0; i < 2; i++) {
         test_server_freeze(f->servers[i]);
@@ -385,7 +382,7 @@ TEST(two_that_reach_different_minorities_both_fail)
         views[i] = fixture_view(&f);
         users[i] =
             user_open(views[i], RLOCK_CLIENT_OPTS(.op_timeout_ms = test_slack() > 1 ? 200 : 60));
-        assert_code(user_visit(users[i], RLOCK_TAKE(.wait_ms = 5000)), 0);
+        assert_code(user_visit(users[i], 5000, NULL), 0);
     }
     for (unsigned int masks = 0; masks < 32 * 32; masks++) {
         unsigned int one = masks / 32, two = masks % 32;
@@ -403,7 +400,7 @@ TEST(two_that_reach_different_minorities_both_fail)
         fixture_reach_only(views[1], 31);
     }
     for (size_t i = 0; i < 2; i++) {
-        assert_code(user_visit(users[i], RLOCK_TAKE(.wait_ms = 5000)), 0);
+        assert_code(user_visit(users[i], 5000, NULL), 0);
     }
     assert_true(TEST_EVENTUALLY(fixture_holding(&f, "a") == 0, 2000));
     fixture_close(&f);
@@ -422,8 +419,7 @@ static bool takes_all(const struct user *user)
     struct rlock_info info = RLOCK_INFO_INIT;
     bool all;
 
-    assert_code(
-        rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 20000, .lease_ms = lease_ms()), NULL), 0);
+    assert_code(rlock_lock_for(user->lock, 20000, RLOCK_TAKE(.lease_ms = lease_ms()), NULL), 0);
     all = TEST_EVENTUALLY(fixture_holding(user->f, "a") == user->f->n, 200);
     assert_code(rlock_inspect(user->lock, &info), 0);
     if (!all) {
@@ -441,7 +437,7 @@ static int second_taker(struct fixture *f, const struct user *one, const struct 
         assert_int_equal(test_server_int(f->servers[i], "DEL a"), 1);
     }
     test_server_restart(f->servers[2], false);
-    return rlock_lock_with(two->lock, RLOCK_TAKE(.wait_ms = 500), NULL);
+    return rlock_lock_for(two->lock, 500, NULL, NULL);
 }
 
 struct codes {
@@ -507,7 +503,7 @@ FIXTURE_WITH_TEST(losing_a_minority_leaves_it_valid_losing_more_is_told_once, f,
 {
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 600));
 
-    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_lock_for(user->lock, 5000, NULL, NULL), 0);
     assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 5, 5000));
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(test_server_int(f->servers[i], "DEL a"), 1);
@@ -529,7 +525,7 @@ FIXTURE_WITH_TEST(losing_a_minority_leaves_it_valid_losing_more_is_told_once, f,
     assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
     assert_code(rlock_unlock(user->lock), RLOCK_ENOTOWNER);
     assert_int_equal(user_losses(user), 1);
-    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_code(user_visit(user, 5000, NULL), 0);
     assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
 }
 
@@ -551,7 +547,7 @@ FIXTURE_WITH_TEST(members_that_it_cannot_have_are_refused, f, .servers = 2, .max
         RLOCK_EINVAL);
     assert_code(rlock_redlock_new(NULL, 1, NULL, &made), RLOCK_EINVAL);
     assert_code(rlock_redlock_new(user->members, 0, NULL, &made), RLOCK_EINVAL);
-    assert_code(rlock_lock_with(user->lock, &take, NULL), RLOCK_EINVAL);
+    assert_code(rlock_lock_for(user->lock, 0, &take, NULL), RLOCK_EINVAL);
     fenced = rlock_free(fenced);
 }
 

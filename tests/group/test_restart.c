@@ -39,7 +39,7 @@ static void *rival_main(void *arg)
     struct rival *rival = arg;
 
     while (!atomic_load(&rival->stop)) {
-        const int code = rlock_lock_with(rival->two->lock, RLOCK_TAKE(.wait_ms = 20), NULL);
+        const int code = rlock_lock_for(rival->two->lock, 20, NULL, NULL);
 
         atomic_fetch_add(&rival->tries, 1);
         if (code == 0) {
@@ -96,7 +96,7 @@ static void sides_close(struct sides *sides)
 
 static int take_one(struct sides *sides, int64_t wait_ms)
 {
-    return rlock_lock_with(sides->one->lock, RLOCK_TAKE(.wait_ms = wait_ms, .owner = OWNER), NULL);
+    return rlock_lock_for(sides->one->lock, wait_ms, RLOCK_TAKE(.owner = OWNER), NULL);
 }
 
 static void assert_lost_by_restart(struct sides *sides)
@@ -330,7 +330,7 @@ TEST(that_a_server_does_not_tell_its_age_is_logged_once)
     fixture_reach_only(sides.views[1], 0);
     fixture_reach_only(sides.views[1], ALL);
     for (int i = 0; i < 3; i++) {
-        assert_code(user_visit(sides.two, RLOCK_TAKE(.wait_ms = 20000)), 0);
+        assert_code(user_visit(sides.two, 20000, NULL), 0);
     }
     assert_true(TEST_EVENTUALLY(user_logged(sides.two, text), 5000));
     assert_int_equal(user_logged(sides.two, text), 1);

@@ -118,7 +118,7 @@ TOGETHER_TEST(a_member_that_its_owner_has_is_taken_past_those_who_wait_for_it, t
     pass_through(&waiter, t->b[0]);
     assert_true(proxy_wait_subscribers(t->f.proxy, 1, 5000));
     began_us = test_now_us();
-    assert_code(rlock_lock_with(t->multi[0], RLOCK_TAKE(.wait_ms = 15000), NULL), 0);
+    assert_code(rlock_lock_for(t->multi[0], 15000, NULL, NULL), 0);
     assert_in_time(began_us, 1000000 * test_slack());
     assert_code(rlock_unlock(t->multi[0]), 0);
     assert_code(rlock_unlock(t->b[0]), 0);
@@ -200,7 +200,7 @@ TOGETHER_TEST(members_that_are_never_free_at_once_do_not_starve_it, t)
         TEST_CHECK(pthread_create(&hot.thread, NULL, keep_hot, &hot) == 0);
         assert_true(TEST_EVENTUALLY(fixture_holding(&t->f, "a") == 1, 5000));
         began_us = test_now_us();
-        assert_code(rlock_lock_with(t->multi[1], RLOCK_TAKE(.wait_ms = 60000), NULL), 0);
+        assert_code(rlock_lock_for(t->multi[1], 60000, NULL, NULL), 0);
         assert_in_time(began_us, 5000000 * test_slack());
         TEST_CHECK(pthread_join(hot.thread, NULL) == 0);
         assert_code(rlock_unlock(t->multi[1]), 0);
@@ -243,7 +243,7 @@ TOGETHER_TEST(lines_of_its_own_process_do_not_starve_it, t)
     }
     for (int i = 0; i < 3; i++) {
         began_us = test_now_us();
-        assert_code(rlock_lock_with(t->multi[0], RLOCK_TAKE(.wait_ms = 60000), NULL), 0);
+        assert_code(rlock_lock_for(t->multi[0], 60000, NULL, NULL), 0);
         assert_in_time(began_us, 3000000 * test_slack());
         assert_code(rlock_unlock(t->multi[0]), 0);
     }
@@ -260,7 +260,7 @@ TOGETHER_TEST(half_of_a_wait_is_for_one_after_the_other, t)
     int code;
 
     assert_code(rlock_try_lock(t->b[0]), 0);
-    waiter_start_on(&waiter, NULL, t->multi[1], RLOCK_TAKE(.wait_ms = 1000));
+    waiter_start_on(&waiter, NULL, t->multi[1], 1000, NULL);
     assert_true(TEST_EVENTUALLY(fixture_holding(&t->f, "a") == 1, 5000));
     assert_code(rlock_unlock(t->b[0]), 0);
     code = waiter_join(&waiter);

@@ -6,7 +6,7 @@
 TOGETHER_TEST(a_cut_before_the_answer_takes_them_once, t)
 {
     proxy_cut_after_requests(t->f.proxy, 1);
-    assert_code(rlock_lock_with(t->multi[0], RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_lock_for(t->multi[0], 5000, NULL, NULL), 0);
     assert_true(test_server_says(t->f.server, "1", "HVALS a"));
     assert_true(test_server_says(t->f.server, "1", "HVALS b"));
     assert_code(rlock_unlock(t->multi[0]), 0);
@@ -17,7 +17,7 @@ TOGETHER_TEST(without_an_answer_nothing_stays, t)
     int code;
 
     proxy_add(t->f.proxy, &(struct proxy_rule){.act = PROXY_HOLD, .command = "EVALSHA"});
-    code = rlock_lock_with(t->multi[0], RLOCK_TAKE(.wait_ms = 100), NULL);
+    code = rlock_lock_for(t->multi[0], 100, NULL, NULL);
     /* the next link may prove that nothing is there */
     assert_true(code == RLOCK_EINDOUBT || code == RLOCK_ETIMEDOUT);
     if (code == RLOCK_EINDOUBT) {
@@ -70,7 +70,7 @@ TOGETHER_TEST(what_a_script_that_failed_late_left_is_in_doubt, t)
                          .act = PROXY_DELAY_REPLY, .command = "EVALSHA", .delay_us = 120000});
     proxy_add(proxy, &(struct proxy_rule){
                          .act = PROXY_DROP_REQUEST, .command = "EVALSHA", .skip = 1, .times = 2});
-    assert_code(rlock_lock_with(multi, RLOCK_TAKE(.wait_ms = 100), NULL), RLOCK_EINDOUBT);
+    assert_code(rlock_lock_for(multi, 100, NULL, NULL), RLOCK_EINDOUBT);
     test_server_do(t->f.server, "ACL SETUSER default +set");
     multi = rlock_free(multi);
     members[1] = rlock_free(members[1]);
@@ -81,11 +81,11 @@ TOGETHER_TEST(a_level_more_whose_answer_comes_behind_the_wait_is_taken, t)
 {
     const int64_t wait_ms = 50 * test_slack(); /* the answer has twice that time, and more */
 
-    assert_code(rlock_lock_with(t->multi[0], RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_lock_for(t->multi[0], 5000, NULL, NULL), 0);
     proxy_add(t->f.proxy, &(struct proxy_rule){.act = PROXY_DELAY_REPLY,
                                                .command = "EVALSHA",
                                                .delay_us = (wait_ms + 10) * 1000});
-    assert_code(rlock_lock_with(t->multi[0], RLOCK_TAKE(.wait_ms = wait_ms), NULL), 0);
+    assert_code(rlock_lock_for(t->multi[0], wait_ms, NULL, NULL), 0);
     assert_code(rlock_unlock(t->multi[0]), 0);
     assert_code(rlock_unlock(t->multi[0]), 0);
 }
@@ -117,7 +117,7 @@ TOGETHER_TEST(a_cancel_ends_the_wait_of_all, t)
 
     assert_code(rlock_cancel_new(&cancel), 0);
     assert_code(rlock_try_lock(t->b[0]), 0);
-    waiter_start_on(&waiter, NULL, t->multi[1], RLOCK_TAKE(.wait_ms = 30000, .cancel = cancel));
+    waiter_start_on(&waiter, NULL, t->multi[1], 30000, RLOCK_TAKE(.cancel = cancel));
     assert_true(proxy_wait_subscribers(t->f.proxy, 1, 5000));
     rlock_cancel_fire(cancel);
     assert_int_equal(waiter_join(&waiter), RLOCK_ECANCELED);
@@ -139,8 +139,7 @@ static void *take_as_owner(void *arg)
     const struct twin *twin = arg;
 
     for (int i = 0; i < 200; i++) {
-        TEST_CHECK(rlock_lock_with(twin->multi, RLOCK_TAKE(.wait_ms = 20000, .owner = twin->owner),
-                                   NULL) == 0);
+        TEST_CHECK(rlock_lock_for(twin->multi, 20000, RLOCK_TAKE(.owner = twin->owner), NULL) == 0);
         TEST_CHECK(rlock_unlock_as(twin->multi, twin->owner) == 0);
     }
     return NULL;
@@ -170,8 +169,8 @@ TOGETHER_TEST(an_owner_gives_up_a_member_while_it_waits_for_the_rest, t)
     struct waiter waiter;
 
     assert_code(rlock_try_lock(t->two->lock), 0);
-    assert_code(rlock_lock_with(t->b[0], RLOCK_TAKE(.owner = owner), NULL), 0);
-    waiter_start_on(&waiter, NULL, t->multi[0], RLOCK_TAKE(.wait_ms = 20000, .owner = owner));
+    assert_code(rlock_lock_for(t->b[0], 0, RLOCK_TAKE(.owner = owner), NULL), 0);
+    waiter_start_on(&waiter, NULL, t->multi[0], 20000, RLOCK_TAKE(.owner = owner));
     assert_true(proxy_wait_subscribers(t->f.proxy, 1, 5000));
     assert_code(rlock_unlock_as(t->b[0], owner), 0);
     assert_int_equal(fixture_holding(&t->f, "b"), 0);

@@ -35,14 +35,14 @@ static void *taker_main(void *arg)
 {
     struct taker *taker = arg;
 
-    atomic_store(&taker->code, rlock_lock_with(taker->lock, &taker->take, NULL));
+    atomic_store(&taker->code, rlock_lock_for(taker->lock, RLOCK_FOREVER, &taker->take, NULL));
     return NULL;
 }
 
 static void begin(struct taker *taker, struct rlock_handle *lock, struct rlock_cancel *cancel)
 {
     taker->lock = lock;
-    taker->take = *RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = OWNER, .cancel = cancel);
+    taker->take = *RLOCK_TAKE(.owner = OWNER, .cancel = cancel);
     atomic_store(&taker->code, 1);
     TEST_CHECK(pthread_create(&taker->thread, NULL, taker_main, taker) == 0);
 }
@@ -56,7 +56,7 @@ static int end(struct taker *taker)
 /* Somebody else holds a member, and a call of the owner waits for it. */
 static void wait_behind(struct turns *t, struct taker *first)
 {
-    assert_code(TAKE(t->member, .owner = OTHER, .wait_ms = 5000), 0);
+    assert_code(TAKE(t->member, 5000, .owner = OTHER), 0);
     begin(first, t->multi, NULL);
     assert_true(TEST_EVENTUALLY(
         test_server_says(t->f.server, "redisson_lock__channel:{m}", "PUBSUB CHANNELS"), 5000));
@@ -81,7 +81,7 @@ TURNS_TEST(its_wait_ends_at_its_deadline, t)
     struct taker first;
 
     wait_behind(t, &first);
-    assert_code(TAKE(t->multi, .owner = OWNER, .wait_ms = 100), RLOCK_ETIMEDOUT);
+    assert_code(TAKE(t->multi, 100, .owner = OWNER), RLOCK_ETIMEDOUT);
     assert_int_equal(atomic_load(&first.code), 1);
     assert_code(rlock_unlock_as(t->member, OTHER), 0);
     assert_code(end(&first), 0);
@@ -157,17 +157,16 @@ static void stuck_open(struct stuck *s, struct fixture *f, bool multi)
     *s = (struct stuck){.f = f,
                         .lock = stuck_lock(f, multi, timeout_ms),
                         .rival = stuck_lock(f, multi, timeout_ms)};
-    assert_code(TAKE(s->rival, .owner = OTHER, .wait_ms = 20000), 0);
+    assert_code(TAKE(s->rival, 20000, .owner = OTHER), 0);
     assert_code(rlock_unlock_as(s->rival, OTHER), 0);
-    assert_code(TAKE(s->lock, .owner = OWNER, .wait_ms = 20000), 0);
+    assert_code(TAKE(s->lock, 20000, .owner = OWNER), 0);
     for (size_t i = 1; i < f->n; i++) {
         test_server_freeze(f->servers[i]);
     }
     for (size_t i = 0; i < 2; i++) {
-        assert_code(rlock_lock_async(s->lock,
-                                     RLOCK_TAKE(.wait_ms = RLOCK_FOREVER,
-                                                .lease_ms = 40 * timeout_ms, .owner = OWNER),
-                                     NULL, NULL, &s->takes[i]),
+        assert_code(rlock_lock_async(s->lock, RLOCK_FOREVER,
+                                     RLOCK_TAKE(.lease_ms = 40 * timeout_ms, .owner = OWNER), NULL,
+                                     NULL, &s->takes[i]),
                     0);
     }
 }
@@ -191,7 +190,7 @@ static void stuck_close(struct stuck *s)
     for (size_t i = 1; i < s->f->n; i++) {
         test_server_thaw(s->f->servers[i]);
     }
-    assert_code(TAKE(s->rival, .owner = OTHER, .wait_ms = 20000), 0);
+    assert_code(TAKE(s->rival, 20000, .owner = OTHER), 0);
     assert_code(rlock_unlock_as(s->lock, OWNER), RLOCK_ENOTOWNER);
     assert_code(rlock_unlock_as(s->rival, OTHER), 0);
 }

@@ -30,5 +30,5 @@ uint64_t requests(const struct together *t)
 
 void pass_through(struct waiter *waiter, struct rlock_handle *lock)
 {
-    waiter_start_on(waiter, NULL, lock, RLOCK_TAKE(.wait_ms = 20000));
+    waiter_start_on(waiter, NULL, lock, 20000, NULL);
 }

@@ -100,15 +100,14 @@ static int take(struct user *user, struct rlock_handle *lock, struct rlock_grant
 {
     switch (any(user, 4)) {
     case 0:
-        return rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER), ret_grant);
+        return rlock_lock_for(lock, RLOCK_FOREVER, NULL, ret_grant);
     case 1:
-        return rlock_lock_with(
-            lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = user->stress->lease_ms),
-            ret_grant);
+        return rlock_lock_for(lock, RLOCK_FOREVER, RLOCK_TAKE(.lease_ms = user->stress->lease_ms),
+                              ret_grant);
     case 2:
-        return rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 100), ret_grant);
+        return rlock_lock_for(lock, 100, NULL, ret_grant);
     default:
-        return rlock_lock_with(lock, NULL, ret_grant);
+        return rlock_lock_for(lock, 0, NULL, ret_grant);
     }
 }
 

@@ -218,17 +218,14 @@ static void done(const struct agent_request *request, int code)
 
 static void do_lock(const struct agent_request *request, struct rlock_handle *lock)
 {
-    done(request,
-         rlock_lock_with(lock,
-                         RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = agent_number(request, 0)),
-                         NULL));
+    done(request, rlock_lock_for(lock, RLOCK_FOREVER,
+                                 RLOCK_TAKE(.lease_ms = agent_number(request, 0)), NULL));
 }
 
 static void do_try(const struct agent_request *request, struct rlock_handle *lock)
 {
-    const int code = rlock_lock_with(
-        lock, RLOCK_TAKE(.wait_ms = agent_number(request, 0), .lease_ms = agent_number(request, 1)),
-        NULL);
+    const int code = rlock_lock_for(lock, agent_number(request, 0),
+                                    RLOCK_TAKE(.lease_ms = agent_number(request, 1)), NULL);
 
     if (code == 0 || code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT) {
         agent_ok(request, "%s", code == 0 ? "true" : "false");
@@ -241,7 +238,7 @@ static void do_try(const struct agent_request *request, struct rlock_handle *loc
 static void do_fence(const struct agent_request *request, struct rlock_handle *lock)
 {
     struct rlock_grant grant = RLOCK_GRANT_INIT;
-    const int code = rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER), &grant);
+    const int code = rlock_lock_for(lock, RLOCK_FOREVER, NULL, &grant);
 
     if (code == 0) {
         agent_ok(request, "%llu", (unsigned long long)grant.token);

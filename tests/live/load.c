@@ -245,8 +245,7 @@ static int take(struct worker *worker, struct rlock_handle *lock, struct rlock_g
     const int64_t wait_ms = draw(worker, 8) == 0 ? 0 : 1 + draw(worker, 4000);
     const int64_t lease_ms = draw(worker, 4) == 0 ? worker->load->lease_ms : 0;
     const int64_t since_us = test_now_us();
-    const int code =
-        rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = wait_ms, .lease_ms = lease_ms), ret_grant);
+    const int code = rlock_lock_for(lock, wait_ms, RLOCK_TAKE(.lease_ms = lease_ms), ret_grant);
 
     note_time(worker, since_us, wait_ms + OP_MS);
     note_code("take", worker->load->shared->codes, code);
@@ -310,7 +309,7 @@ static void hold_long(struct worker *worker)
     for (size_t i = worker->load->seat; !atomic_load(&worker->load->shared->stop); i++) {
         struct member member = make_member(worker, LOAD_NAMES + i % HELD);
         const int64_t since_us = test_now_us();
-        const int code = rlock_lock_with(member.lock, RLOCK_TAKE(.wait_ms = 2000), NULL);
+        const int code = rlock_lock_for(member.lock, 2000, NULL, NULL);
 
         note_time(worker, since_us, 2000 + OP_MS);
         note_code("take", worker->load->shared->codes, code);

@@ -63,7 +63,7 @@ static void use(struct seat *seat)
     }
 }
 
-static struct rlock_take draw_take(struct seat *seat, int64_t longest_wait_ms)
+static struct rlock_take draw_take(struct seat *seat, int64_t longest_wait_ms, int64_t *ret_wait_ms)
 {
     const int64_t lease_ms = seat->weather->lease_ms;
     struct rlock_take take = {.size = sizeof(take), .owner = seat->owner};
@@ -71,9 +71,8 @@ static struct rlock_take draw_take(struct seat *seat, int64_t longest_wait_ms)
     if (draw(&seat->random, 2) == 0) {
         take.lease_ms = lease_ms / 2 + draw(&seat->random, (unsigned)(lease_ms * 3 / 2));
     }
-    if (draw(&seat->random, 3) != 0) {
-        take.wait_ms = 1 + draw(&seat->random, (unsigned)longest_wait_ms);
-    }
+    *ret_wait_ms =
+        draw(&seat->random, 3) != 0 ? 1 + draw(&seat->random, (unsigned)longest_wait_ms) : 0;
     return take;
 }
 
@@ -84,8 +83,9 @@ static size_t take_levels(struct seat *seat)
     size_t n = 0;
 
     for (size_t tries = 0; n < most && tries < 2 * MOST_LEVELS; tries++) {
-        const struct rlock_take take = draw_take(seat, seat->weather->lease_ms);
-        const int code = rlock_lock_with(seat->lock, &take, NULL);
+        int64_t wait_ms;
+        const struct rlock_take take = draw_take(seat, seat->weather->lease_ms, &wait_ms);
+        const int code = rlock_lock_for(seat->lock, wait_ms, &take, NULL);
 
         TEST_CHECK(code != RLOCK_EINVAL && code != RLOCK_ENOTOWNER && code != RLOCK_EREACQUIRE);
         if (code == RLOCK_ELOST) {
@@ -140,14 +140,15 @@ static bool is_complete(const struct rlock_op *op)
 /* One more call of the same owner, beside its unlocks. */
 static struct rlock_op *begin_another(struct seat *seat, bool for_ever)
 {
-    struct rlock_take take = draw_take(seat, seat->weather->lease_ms);
+    int64_t wait_ms;
+    const struct rlock_take take = draw_take(seat, seat->weather->lease_ms, &wait_ms);
     struct rlock_op *op = NULL;
 
     if (seat->owner == 0 || !seat->row->nests || (!for_ever && draw(&seat->random, 2) == 0)) {
         return NULL;
     }
-    take.wait_ms = for_ever ? RLOCK_FOREVER : take.wait_ms;
-    TEST_CHECK(rlock_lock_async(seat->lock, &take, NULL, NULL, &op) == 0);
+    wait_ms = for_ever ? RLOCK_FOREVER : wait_ms;
+    TEST_CHECK(rlock_lock_async(seat->lock, wait_ms, &take, NULL, NULL, &op) == 0);
     return op;
 }
 
@@ -244,7 +245,7 @@ static void *rival_main(void *arg)
     struct witness *witness = seat->weather->f->witness;
 
     while (!atomic_load(&seat->weather->is_over)) {
-        if (TAKE(seat->rival, .wait_ms = draw(&seat->rival_random, 60)) == 0) {
+        if (rlock_lock_for(seat->rival, draw(&seat->rival_random, 60), NULL, NULL) == 0) {
             if (rlock_valid_ms(seat->rival) >= seat->weather->lease_ms / 2) {
                 atomic_fetch_add(&seat->rival_grants, 1);
                 witness_enter(witness, seat->cell, SEATS + seat->cell + 1);

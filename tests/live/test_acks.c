@@ -63,13 +63,13 @@ ACKS_TEST(a_grant_that_no_replica_has_is_given_back, f)
 
     cluster_form(f->servers, 1, f->n);
     lock = lock_new(f, open_with(f, RLOCK_ACKS_AUTO, 0));
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     test_server_freeze(f->servers[1]);
     assert_code(rlock_try_lock(lock), RLOCK_ENOTREPLICATED);
     assert_non_null(strstr(rlock_detail(), "0 of 1 replicas"));
     assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
     test_server_thaw(f->servers[1]);
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
 }
 
 /* It may be promoted later. */
@@ -100,10 +100,10 @@ ACKS_TEST(a_multi_lock_waits_for_replicas_too, f)
     members[0] = lock_named(f, client, "{a}-0");
     members[1] = lock_named(f, client, "{a}-1");
     assert_code(rlock_multi_new(members, 2, NULL, &multi), 0);
-    assert_code(act_pass_through(multi, NULL), 0);
+    assert_code(act_pass_through(multi, RLOCK_FOREVER, NULL), 0);
     test_server_freeze(f->servers[1]);
     assert_code(rlock_try_lock(multi), RLOCK_ENOTREPLICATED);
-    actor_begin(waiter, act_pass_through, multi, NULL);
+    actor_begin(waiter, act_pass_through, multi, RLOCK_FOREVER, NULL);
     assert_true(STAYS(actor_is_busy(waiter), 1500));
     test_server_thaw(f->servers[1]);
     assert_code(actor_end(waiter), 0);
@@ -117,9 +117,9 @@ ACKS_TEST(a_caller_that_waits_gets_it_once_a_replica_answers, f)
 
     cluster_form(f->servers, 1, f->n);
     lock = lock_new(f, open_with(f, RLOCK_ACKS_AUTO, 0));
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     test_server_freeze(f->servers[1]);
-    actor_begin(waiter, act_pass_through, lock, NULL);
+    actor_begin(waiter, act_pass_through, lock, RLOCK_FOREVER, NULL);
     assert_true(STAYS(actor_is_busy(waiter), 1500));
     test_server_thaw(f->servers[1]);
     assert_code(actor_end(waiter), 0);
@@ -152,11 +152,11 @@ ACKS_TEST(a_number_of_replicas_is_needed_where_no_map_tells_of_any, f)
     struct rlock_client *none = NULL;
 
     cluster_form(f->servers, 1, f->n);
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     test_server_freeze(f->servers[1]);
     assert_code(rlock_try_lock(lock), RLOCK_ENOTREPLICATED);
     test_server_thaw(f->servers[1]);
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     assert_code(rlock_client_open(&RLOCK_CLIENT_OPTS(.acks = RLOCK_ACKS_ALL), &none), RLOCK_EINVAL);
     assert_code(rlock_client_open(&RLOCK_CLIENT_OPTS(.acks = -3), &none), RLOCK_EINVAL);
 }
@@ -164,13 +164,13 @@ ACKS_TEST(a_number_of_replicas_is_needed_where_no_map_tells_of_any, f)
 /* A server that does not let the client ask says so, and the grant is given back at once. */
 ACKS_TEST(a_user_who_may_not_wait_is_told, f)
 {
-    const struct rlock_take take = {.size = sizeof(take), .wait_ms = 5000};
+    const int64_t wait_ms = 5000;
     struct rlock_handle *lock;
 
     test_server_do(f->server, "ACL SETUSER default -wait");
     lock = lock_new(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.acks = 1)));
     cluster_form(f->servers, 1, 1);
-    assert_code(rlock_lock_with(lock, &take, NULL), RLOCK_EPERM);
+    assert_code(rlock_lock_for(lock, wait_ms, NULL, NULL), RLOCK_EPERM);
     assert_non_null(strstr(rlock_detail(), "WAIT"));
     assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
 }
@@ -193,7 +193,7 @@ DISK_TEST(a_grant_that_counts_on_disk_outlives_a_crash, f, "valkey", true, 1)
 {
     struct rlock_handle *lock = lock_on_disk(f, RLOCK_ACKS_AUTO);
 
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     assert_code(rlock_lock(lock), 0);
     test_server_restart(f->server, true);
     assert_int_equal(test_server_int(f->server, "DBSIZE"), 1);
@@ -235,7 +235,7 @@ DISK_TEST(a_replica_must_have_it_on_disk_too, f, "valkey", true, 2)
     test_server_do(f->servers[1], "REPLICAOF 127.0.0.1 %d", test_server_port(f->server));
     assert_true(TEST_EVENTUALLY(test_server_is_copied(f->servers[1]), 20000));
     lock = lock_on_disk(f, 1);
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     test_server_do(f->servers[1], "CONFIG SET appendonly no");
     assert_code(rlock_try_lock(lock), RLOCK_ENOTREPLICATED);
     assert_non_null(strstr(rlock_detail(), "1 of 2 disks"));
@@ -263,7 +263,7 @@ static void keep_while_open(struct fixture *f, size_t from, size_t to, size_t n_
     cluster_move_key(f->servers[from], f->servers[to], name);
     assert_true(STAYS_KEPT(rlock_is_valid(lock), 2 * LEASE_MS, LEASE_MS));
     assert_code(rlock_unlock(lock), 0);
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     cluster_abort_slot(f->servers[from], f->servers[to], slot);
 }
 
@@ -291,8 +291,8 @@ UNEVEN_TEST(a_hold_is_kept_while_its_slot_moves_to_a_server_with_a_replica, f)
  * takes it. Returns what the first one got, and how many were inside in the end. */
 static int lose_newest(struct fixture *f, int acks, struct witness *witness, int *ret_inside)
 {
-    const struct rlock_take first = {.size = sizeof(first), .wait_ms = 0};
-    const struct rlock_take second = {.size = sizeof(second), .wait_ms = 25000};
+    const int64_t first_ms = 0;
+    const int64_t second_ms = 25000;
     struct actor *holder = actor_open(f), *rival = actor_open(f);
     struct rlock_handle *lock;
     char name[40];
@@ -302,16 +302,17 @@ static int lose_newest(struct fixture *f, int acks, struct witness *witness, int
     room_open(witness);
     name_at(f, f->n / 2, 0, name, sizeof(name));
     lock = lock_named(f, open_with(f, acks, 0), name);
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     test_server_freeze(f->servers[f->n / 2]);
     test_server_do(f->servers[0], "CLIENT KILL TYPE replica");
-    actor_begin(holder, act_stay, lock, &first);
+    actor_begin(holder, act_stay, lock, first_ms, NULL);
     assert_true(TEST_EVENTUALLY(room_inside() == 1 || !actor_is_busy(holder), 10000));
     test_server_kill(f->servers[0]);
     test_server_thaw(f->servers[f->n / 2]);
     assert_true(TEST_EVENTUALLY(test_server_is_primary(f->servers[f->n / 2]), 20000));
     *ret_inside = room_inside() + 1;
-    actor_begin(rival, act_stay, lock_named(f, open_with(f, RLOCK_ACKS_OFF, 0), name), &second);
+    actor_begin(rival, act_stay, lock_named(f, open_with(f, RLOCK_ACKS_OFF, 0), name), second_ms,
+                NULL);
     assert_true(TEST_EVENTUALLY(room_inside() == *ret_inside, 20000));
     room_let_go();
     assert_code(actor_end(rival), 0);

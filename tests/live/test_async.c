@@ -36,22 +36,22 @@ static void scene_open(struct scene *s)
 
 /* ---- Operations ---- */
 
-static struct rlock_op *begin_take(struct rlock_handle *lock, const struct rlock_take *take,
-                                   struct completion *completion)
+static struct rlock_op *begin_take(struct rlock_handle *lock, int64_t wait_ms,
+                                   const struct rlock_take *take, struct completion *completion)
 {
     struct rlock_op *op = NULL;
 
-    assert_code(rlock_lock_async(lock, take, completion_tell, completion, &op), 0);
+    assert_code(rlock_lock_async(lock, wait_ms, take, completion_tell, completion, &op), 0);
     assert_non_null(op);
     return op;
 }
 
-static int take_async(struct rlock_handle *lock, const struct rlock_take *take)
+static int take_async(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
     struct completion completion = COMPLETION;
     int code;
 
-    (void)rlock_op_unref(begin_take(lock, take, &completion));
+    (void)rlock_op_unref(begin_take(lock, wait_ms, take, &completion));
     code = completion_await(&completion);
     return code;
 }
@@ -68,7 +68,7 @@ static int unlock_async(struct rlock_handle *lock, uint64_t owner)
 static void keep_out(const struct scene *s)
 {
     for (size_t i = 0; i < SERVERS; i++) {
-        assert_code(TAKE(s->rival->members[i], .owner = OTHER, .wait_ms = 5000), 0);
+        assert_code(TAKE(s->rival->members[i], 5000, .owner = OTHER), 0);
     }
 }
 
@@ -97,8 +97,7 @@ static struct rlock_op *wait_behind(const struct scene *s, size_t sort,
     struct rlock_op *op;
 
     keep_out(s);
-    op = begin_take(s->locks[sort], RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = OWNER),
-                    completion);
+    op = begin_take(s->locks[sort], RLOCK_FOREVER, RLOCK_TAKE(.owner = OWNER), completion);
     assert_true(TEST_EVENTUALLY(is_awaited(s), 5000));
     assert_false(completion_is_there(completion));
     assert_int_equal(rlock_op_code(op), RLOCK_UNDER_WAY);
@@ -116,14 +115,18 @@ SCENE_TEST(an_async_call_wants_an_owner, s)
     {
         struct rlock_handle *lock = s->locks[sort];
 
-        assert_code(rlock_lock_async(lock, NULL, completion_tell, &completion, &op), RLOCK_EINVAL);
-        assert_detail("owner");
-        assert_code(rlock_lock_async(lock, RLOCK_TAKE(.wait_ms = -2, .owner = OWNER),
-                                     completion_tell, &completion, &op),
+        for (int64_t wait_ms = RLOCK_FOREVER; wait_ms <= 1; wait_ms++) {
+            assert_code(rlock_lock_async(lock, wait_ms, NULL, completion_tell, &completion, &op),
+                        RLOCK_EINVAL);
+            assert_detail("owner");
+        }
+        assert_code(rlock_lock_async(lock, -2, RLOCK_TAKE(.owner = OWNER), completion_tell,
+                                     &completion, &op),
                     RLOCK_EINVAL);
+        assert_detail("wait_ms is -2");
         assert_code(rlock_unlock_async(lock, 0, completion_tell, &completion, &op), RLOCK_EINVAL);
     }
-    assert_code(rlock_lock_async(NULL, NULL, NULL, NULL, NULL), RLOCK_EINVAL);
+    assert_code(rlock_lock_async(NULL, 0, NULL, NULL, NULL, NULL), RLOCK_EINVAL);
     assert_code(rlock_inspect_async(NULL, NULL, NULL, NULL), RLOCK_EINVAL);
     assert_code(rlock_force_unlock_async(NULL, NULL, NULL, NULL), RLOCK_EINVAL);
     assert_null(op);
@@ -143,7 +146,7 @@ SCENE_TEST(one_thread_holds_for_many_owners, s)
     for (size_t i = 0; i < OWNERS; i++) {
         waits[i] = (struct completion)COMPLETION;
         owners[i] = rlock_owner_new(s->user->client);
-        assert_code(rlock_lock_async(lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = owners[i]),
+        assert_code(rlock_lock_async(lock, RLOCK_FOREVER, RLOCK_TAKE(.owner = owners[i]),
                                      completion_tell, &waits[i], NULL),
                     0);
     }
@@ -182,7 +185,7 @@ static void go_on(struct rlock_op *op, void *payload)
 
     TEST_CHECK(rlock_op_code(op) == 0);
     if (chain->steps == chain->most) {
-        chain->waits = TAKE(chain->lock, .wait_ms = 1, .owner = OTHER);
+        chain->waits = TAKE(chain->lock, 1, .owner = OTHER);
         completion_tell(op, &chain->end);
         return;
     }
@@ -190,8 +193,7 @@ static void go_on(struct rlock_op *op, void *payload)
         TEST_CHECK(rlock_is_valid_as(chain->lock, OWNER));
         TEST_CHECK(rlock_unlock_async(chain->lock, OWNER, go_on, chain, NULL) == 0);
     } else {
-        TEST_CHECK(rlock_lock_async(chain->lock,
-                                    RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = OWNER), go_on,
+        TEST_CHECK(rlock_lock_async(chain->lock, RLOCK_FOREVER, RLOCK_TAKE(.owner = OWNER), go_on,
                                     chain, NULL) == 0);
     }
 }
@@ -202,8 +204,8 @@ SCENE_TEST(a_completion_begins_the_next_and_does_not_wait, s)
     {
         struct chain chain = {.lock = s->locks[sort], .most = 200, .end = COMPLETION};
 
-        assert_code(rlock_lock_async(chain.lock, RLOCK_TAKE(.owner = OWNER), go_on, &chain, NULL),
-                    0);
+        assert_code(
+            rlock_lock_async(chain.lock, 0, RLOCK_TAKE(.owner = OWNER), go_on, &chain, NULL), 0);
         assert_code(completion_await(&chain.end), 0);
         assert_int_equal(chain.steps, chain.most);
         assert_code(chain.waits, RLOCK_EDEADLOCK);
@@ -218,7 +220,7 @@ SCENE_TEST(nobody_need_hear_of_a_completion, s)
         struct rlock_handle *lock = s->locks[sort];
         struct rlock_op *op = NULL;
 
-        assert_code(rlock_lock_async(lock, RLOCK_TAKE(.owner = OWNER), NULL, NULL, &op), 0);
+        assert_code(rlock_lock_async(lock, 0, RLOCK_TAKE(.owner = OWNER), NULL, NULL, &op), 0);
         assert_true(TEST_EVENTUALLY(rlock_op_code(op) == 0, 5000));
         op = rlock_op_unref(op);
         assert_true(rlock_is_valid_as(lock, OWNER));
@@ -241,7 +243,7 @@ SCENE_TEST(the_lock_may_be_freed_while_a_call_is_under_way, s)
                                                     &RLOCK_OPTS(.max_lease_ms = -1), &lock),
                     0);
         keep_out(s);
-        op = begin_take(lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = OWNER), &completion);
+        op = begin_take(lock, RLOCK_FOREVER, RLOCK_TAKE(.owner = OWNER), &completion);
         lock = rlock_free(lock);
         let_in(s);
         assert_code(completion_await(&completion), 0);
@@ -258,7 +260,7 @@ SCENE_TEST(an_operation_has_the_results_of_its_call_alone, s)
     struct rlock_info info = RLOCK_INFO_INIT;
     struct completion taken = COMPLETION, seen = COMPLETION;
     struct rlock_op *take =
-        begin_take(s->locks[0], RLOCK_TAKE(.lease_ms = 20000, .owner = OWNER), &taken);
+        begin_take(s->locks[0], 0, RLOCK_TAKE(.lease_ms = 20000, .owner = OWNER), &taken);
     struct rlock_op *look = NULL;
 
     assert_code(completion_await(&taken), 0);
@@ -288,14 +290,13 @@ SCENE_TEST(a_failure_says_what_the_call_that_waits_says, s)
         struct rlock_op *op;
 
         keep_out(s);
-        op = begin_take(s->locks[sort], RLOCK_TAKE(.owner = OWNER), &completion);
+        op = begin_take(s->locks[sort], 0, RLOCK_TAKE(.owner = OWNER), &completion);
         assert_code(completion_await(&completion), RLOCK_EBUSY);
-        assert_code(TAKE(s->locks[sort], .owner = OWNER), RLOCK_EBUSY);
+        assert_code(TAKE(s->locks[sort], 0, .owner = OWNER), RLOCK_EBUSY);
         assert_contains(rlock_op_detail(op), "held by");
         assert_detail("held by");
         op = rlock_op_unref(op);
-        assert_code(take_async(s->locks[sort], RLOCK_TAKE(.owner = OWNER, .wait_ms = 30)),
-                    RLOCK_ETIMEDOUT);
+        assert_code(take_async(s->locks[sort], 30, RLOCK_TAKE(.owner = OWNER)), RLOCK_ETIMEDOUT);
         assert_code(unlock_async(s->locks[sort], OWNER), RLOCK_ENOTOWNER);
         let_in(s);
     }
@@ -327,7 +328,7 @@ SCENE_TEST(members_are_asked_and_forced_together, s)
         for (size_t i = 0; i < SERVERS; i++) {
             (void)rlock_unlock_as(s->rival->members[i], OTHER);
         }
-        assert_code(take_async(lock, RLOCK_TAKE(.owner = OWNER)), 0);
+        assert_code(take_async(lock, 0, RLOCK_TAKE(.owner = OWNER)), 0);
         assert_code(unlock_async(lock, OWNER), 0);
     }
 }
@@ -348,7 +349,7 @@ SCENE_TEST(a_canceled_operation_ends_at_once_and_leaves_nothing, s)
         rlock_op_cancel(op); /* it is complete */
         op = rlock_op_unref(op);
         let_in(s);
-        assert_code(take_async(s->locks[sort], RLOCK_TAKE(.owner = OTHER)), 0);
+        assert_code(take_async(s->locks[sort], 0, RLOCK_TAKE(.owner = OTHER)), 0);
         assert_code(unlock_async(s->locks[sort], OTHER), 0);
     }
 }
@@ -360,8 +361,8 @@ SCENE_TEST(a_cancel_ends_no_other_operation, s)
         struct completion first = COMPLETION, second = COMPLETION;
         struct rlock_op *op = wait_behind(s, sort, &first);
 
-        (void)rlock_op_unref(begin_take(
-            s->locks[sort], RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = OWNER + 2), &second));
+        (void)rlock_op_unref(
+            begin_take(s->locks[sort], RLOCK_FOREVER, RLOCK_TAKE(.owner = OWNER + 2), &second));
         rlock_op_cancel(op);
         assert_code(completion_await(&first), RLOCK_ECANCELED);
         assert_false(completion_is_there(&second));
@@ -377,7 +378,8 @@ SCENE_TEST(a_cancel_after_the_grant_takes_nothing_away, s)
     EACH_SORT(sort)
     {
         struct completion completion = COMPLETION;
-        struct rlock_op *op = begin_take(s->locks[sort], RLOCK_TAKE(.owner = OWNER), &completion);
+        struct rlock_op *op =
+            begin_take(s->locks[sort], 0, RLOCK_TAKE(.owner = OWNER), &completion);
 
         assert_code(completion_await(&completion), 0);
         rlock_op_cancel(op);
@@ -407,7 +409,7 @@ SCENE_TEST(closing_the_client_completes_everything, s)
         }
         assert_true(completion_is_there(&taken) && completion_is_there(&seen) &&
                     completion_is_there(&forced) && completion_is_there(&left));
-        assert_code(rlock_lock_async(s->locks[sort], RLOCK_TAKE(.owner = OWNER), completion_tell,
+        assert_code(rlock_lock_async(s->locks[sort], 0, RLOCK_TAKE(.owner = OWNER), completion_tell,
                                      &taken, NULL),
                     RLOCK_ECLOSED);
         assert_code(rlock_inspect_async(s->locks[sort], completion_tell, &taken, NULL),
@@ -431,11 +433,10 @@ SCENE_TEST(closing_against_a_stopped_server_is_bounded, s)
     /* Closing sends the release, but the server may not read it: it reads one TLS record at a time,
      * and its answer to the take meets a closed link. The lease ends the hold then. */
     test_server_freeze(s->f.servers[0]);
-    assert_code(
-        rlock_lock_async(s->locks[0],
-                         RLOCK_TAKE(.owner = OWNER, .wait_ms = RLOCK_FOREVER, .lease_ms = 500),
-                         completion_tell, &taken, NULL),
-        0);
+    assert_code(rlock_lock_async(s->locks[0], RLOCK_FOREVER,
+                                 RLOCK_TAKE(.owner = OWNER, .lease_ms = 500), completion_tell,
+                                 &taken, NULL),
+                0);
     assert_code(rlock_inspect_async(s->locks[2], completion_tell, &seen, NULL), 0);
     since_us = test_now_us();
     for (size_t i = 0; i < SERVERS; i++) {
@@ -463,7 +464,7 @@ FIXTURE_WITH_TEST(to_take_a_redlock_and_leave_it_costs_its_owner_one_round_trip,
         proxy_delay_us(f->proxies[i], RTT_MS * 1000 / 2);
     }
     since_us = test_now_us();
-    assert_code(take_async(user->lock, RLOCK_TAKE(.owner = OWNER)), 0);
+    assert_code(take_async(user->lock, 0, RLOCK_TAKE(.owner = OWNER)), 0);
     assert_code(rlock_unlock_async(user->lock, OWNER, completion_tell, &left, NULL), 0);
     us = test_elapsed_us(since_us);
     assert_true(test_in_time(since_us, us, RTT_MS * 1100));

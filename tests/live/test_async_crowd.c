@@ -67,15 +67,14 @@ static void gather(struct fixture *f, struct crowd *crowd, int pass)
                             .n = n,
                             .in_order = true,
                             .end = COMPLETION};
-    assert_code(rlock_lock_with(crowd->lock, RLOCK_TAKE(.owner = FIRST), NULL), 0);
+    assert_code(rlock_lock_for(crowd->lock, 0, RLOCK_TAKE(.owner = FIRST), NULL), 0);
     fixture_count_calls(f);
     for (size_t i = 0; i < n; i++) {
         crowd->all[i] = (struct one){crowd, FIRST + 1 + i};
-        assert_code(
-            rlock_lock_async(crowd->lock,
-                             RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = crowd->all[i].owner),
-                             on_taken, &crowd->all[i], NULL),
-            0);
+        assert_code(rlock_lock_async(crowd->lock, RLOCK_FOREVER,
+                                     RLOCK_TAKE(.owner = crowd->all[i].owner), on_taken,
+                                     &crowd->all[i], NULL),
+                    0);
     }
 }
 

@@ -89,10 +89,10 @@ static void go_on(struct agent *agent, bool holds)
         static const int64_t waits[] = {0, 1, 20, RLOCK_FOREVER};
 
         agent->doing = TAKES;
-        code = rlock_lock_async(lock,
-                                RLOCK_TAKE(.owner = agent->owner, .wait_ms = waits[draw(agent, 4)],
-                                           .lease_ms = draw(agent, 3) == 0 ? 20000 : 0),
-                                on_done, agent, &op);
+        code = rlock_lock_async(
+            lock, waits[draw(agent, 4)],
+            RLOCK_TAKE(.owner = agent->owner, .lease_ms = draw(agent, 3) == 0 ? 20000 : 0), on_done,
+            agent, &op);
     }
     TEST_CHECK(code == 0 || code == RLOCK_ECLOSED || code == RLOCK_ELOST);
     if (code == 0) {

@@ -100,7 +100,7 @@ CLUSTER_TEST(a_waiter_hears_of_the_release, f)
         held = lock_named(f, clients[0], name);
         wanted = lock_named(f, clients[1], name);
         assert_code(rlock_lock(held), 0);
-        actor_begin(waiter, act_pass_through, wanted, NULL);
+        actor_begin(waiter, act_pass_through, wanted, RLOCK_FOREVER, NULL);
         await_waiting(clients[1], 1);
         released_us = test_now_us();
         assert_code(rlock_unlock(held), 0);
@@ -180,7 +180,7 @@ FIXTURE_WITH_TEST(a_server_that_is_no_cluster_is_told, f, .kind = &kind_reentran
 
     cluster_url(f->servers, 1, url, sizeof(url));
     lock = lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), "a");
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000), NULL), RLOCK_ECONN);
+    assert_code(rlock_lock_for(lock, 5000, NULL, NULL), RLOCK_ECONN);
     assert_non_null(strstr(rlock_detail(), "cluster support disabled"));
 }
 
@@ -196,7 +196,7 @@ FIXTURE_WITH_TEST(one_primary_whose_replica_is_down_will_do, f, .kind = &kind_re
     cluster_url(f->servers, 1, url, sizeof(url));
     lock = lock_named(
         f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .acks = RLOCK_ACKS_OFF)), "a");
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_lock_for(lock, 5000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
     test_server_restart(f->servers[1], false);
 }
@@ -367,7 +367,7 @@ FAILOVER_TEST(what_is_held_outlives_its_primary, f)
         assert_code(rlock_lock(locks[i]), 0);
     }
     other = lock_named(f, rival, held);
-    actor_begin(waiter, act_pass_through, other, NULL);
+    actor_begin(waiter, act_pass_through, other, RLOCK_FOREVER, NULL);
     await_waiting(rival, 1);
     await_copied(f, 0);
     test_server_kill(f->servers[0]);
@@ -433,10 +433,10 @@ CLUSTER_TEST(an_answer_that_is_younger_than_a_failover_is_believed, f)
                       client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 60000,
                                                              .acks = RLOCK_ACKS_OFF)),
                       name_at(f, 1, &n, name));
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     connections = test_server_info(f->servers[1], "stats", "total_connections_received");
     test_server_freeze(f->servers[1]);
-    actor_begin(late, act_pass_through, lock, NULL);
+    actor_begin(late, act_pass_through, lock, RLOCK_FOREVER, NULL);
     assert_true(STAYS(actor_is_busy(late), 2000));
     test_server_thaw(f->servers[1]);
     assert_code(actor_end(late), 0);
@@ -447,7 +447,7 @@ CLUSTER_TEST(an_answer_that_is_younger_than_a_failover_is_believed, f)
 /* The client's own deadline is no reason to believe an answer: here it is longer than that. */
 FAILOVER_TEST(an_answer_that_is_older_than_a_failover_is_not_believed, f)
 {
-    const struct rlock_take take = {.size = sizeof(take), .wait_ms = 25000};
+    const int64_t wait_ms = 25000;
     struct actor *late = actor_open(f), *rival = actor_open(f);
     struct rlock_handle *lock;
     char url[200], base[32], name[40];
@@ -459,12 +459,12 @@ FAILOVER_TEST(an_answer_that_is_older_than_a_failover_is_not_believed, f)
     test_text(name, sizeof(name), "{%s}0", name_at(f, 0, &n, base));
     lock = lock_named(
         f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 60000)), name);
-    assert_code(act_pass_through(lock, NULL), 0); /* the link is there */
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0); /* the link is there */
     await_copied(f, 0);
     test_server_freeze(f->servers[0]);
-    actor_begin(late, act_stay, lock, &take);
+    actor_begin(late, act_stay, lock, wait_ms, NULL);
     assert_true(TEST_EVENTUALLY(test_server_is_primary(f->servers[PRIMARIES]), 20000));
-    actor_begin(rival, act_stay, lock_named(f, open_cluster(f), name), &take);
+    actor_begin(rival, act_stay, lock_named(f, open_cluster(f), name), wait_ms, NULL);
     assert_true(TEST_EVENTUALLY(room_inside() == 1, 20000));
     test_server_thaw(f->servers[0]);
     assert_true(STAYS(room_inside() == 1, 1000));
@@ -481,7 +481,7 @@ FAILOVER_TEST(a_primary_that_goes_on_after_its_failover_grants_nothing, f)
     enum { LOCKS = 4, RIVALS = 3 };
     struct actor *actors[LOCKS * RIVALS];
     struct rlock_client *clients[RIVALS];
-    const struct rlock_take take = {.size = sizeof(take), .wait_ms = 25000};
+    const int64_t wait_ms = 25000;
     char base[32], name[40];
     int64_t closed_us;
     clock_t cpu;
@@ -506,11 +506,11 @@ FAILOVER_TEST(a_primary_that_goes_on_after_its_failover_grants_nothing, f)
         }
         test_text(name, sizeof(name), "{%s}%zu", base, i / RIVALS); /* its cell stands behind */
         actors[i] = actor_open(f);
-        actor_begin(actors[i], act_stay, lock_named(f, clients[i % RIVALS], name), &take);
+        actor_begin(actors[i], act_stay, lock_named(f, clients[i % RIVALS], name), wait_ms, NULL);
     }
     test_text(name, sizeof(name), "{%s}", base);
     /* It is in doubt, unless the time for its answer lasts until the new primary grants it. */
-    code = rlock_lock_with(lock_named(f, clients[0], name), RLOCK_TAKE(.wait_ms = 300), NULL);
+    code = rlock_lock_for(lock_named(f, clients[0], name), 300, NULL, NULL);
     if (code == 0) {
         assert_code(rlock_unlock(lock_named(f, clients[0], name)), 0);
     } else {

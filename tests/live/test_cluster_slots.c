@@ -114,7 +114,7 @@ SLOTS_TEST(a_slot_that_moves_is_followed_without_cluster_nodes, f, 3, cluster_co
     assert_int_equal(test_server_int(f->servers[1], "EXISTS %s", name), 1);
     assert_code(rlock_unlock(lock), 0);
     n = (size_t)count_moved(f);
-    assert_code(act_pass_through(lock_named(f, open_few(f), name), NULL), 0);
+    assert_code(act_pass_through(lock_named(f, open_few(f), name), RLOCK_FOREVER, NULL), 0);
     assert_int_equal(count_moved(f), n); /* the map says so too */
 }
 
@@ -147,7 +147,7 @@ SLOTS_TEST(where_replicas_acknowledge_cluster_nodes_must_be_permitted, f, 3, clu
         struct rlock_handle *lock = lock_named(f, open_with(f, "127.0.0.1", acks[i]), "a");
         const int64_t began_us = test_now_us();
 
-        assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = SOON_MS), NULL), RLOCK_ECONN);
+        assert_code(rlock_lock_for(lock, SOON_MS, NULL, NULL), RLOCK_ECONN);
         assert_detail("CLUSTER NODES is not permitted");
         assert_detail("permit +cluster|nodes, or turn acks off");
         assert_took(test_now_us() - began_us, 0, SOON_MS / 2);
@@ -173,7 +173,7 @@ static void take_at(struct fixture *f, struct rlock_client *client, size_t serve
 
     (void)name_at(f, server, inout_n, name);
     lock = lock_named(f, client, name);
-    assert_code(TAKE(lock, .wait_ms = SOON_MS), 0);
+    assert_code(rlock_lock_for(lock, SOON_MS, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
 }
 
@@ -264,7 +264,7 @@ SLOTS_TEST(a_promoted_replica_is_found_without_cluster_nodes, f, 4, failing_conf
     test_server_kill(second);
     (void)name_at(f, 0, &n, name);
     lock = lock_named(f, client, name);
-    assert_code(TAKE(lock, .wait_ms = SOON_MS), 0);
+    assert_code(rlock_lock_for(lock, SOON_MS, NULL, NULL), 0);
     assert_int_equal(test_server_int(first, "EXISTS %s", name), 1);
     assert_code(rlock_unlock(lock), 0);
     assert_false(is_replaced(client, second));

@@ -59,7 +59,7 @@ static void hold_while_it_moves(struct fixture *f, struct rlock_client *client, 
     cluster_move_slot(f->servers, primaries, 0, 1, slot);
     assert_true(rlock_is_valid(lock));
     assert_code(rlock_unlock(lock), 0);
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
 }
 
 /* Of three primaries: each kind, and what is held while its slot moves. */
@@ -103,7 +103,7 @@ static void outlives_a_primary_with_tls(const char *program)
     assert_code(rlock_lock(lock), 0);
     assert_true(TEST_EVENTUALLY(test_server_int(f->servers[THREE], "DBSIZE") > 0, 5000));
     test_server_kill(f->server);
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 30000), NULL), 0);
+    assert_code(rlock_lock_for(lock, 30000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
     assert_code(rlock_unlock(lock), 0);
     assert_true(test_server_says(f->servers[THREE], "0", "EXISTS %s", name));
@@ -139,7 +139,7 @@ TEST(plain_ports_of_a_cluster_are_a_tls_error)
     fixture_open(&f, &opts);
     cluster_join(f.servers, 1);
     lock = lock_new(&f, open_cluster(&f));
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 60000), NULL), RLOCK_ETLS);
+    assert_code(rlock_lock_for(lock, 60000, NULL, NULL), RLOCK_ETLS);
     assert_detail("tls-cluster");
     fixture_close(&f);
 }

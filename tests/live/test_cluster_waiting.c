@@ -80,7 +80,7 @@ static void open_scene(struct scene *s, struct fixture *f)
 
 static void begin_to_wait(struct scene *s)
 {
-    actor_begin(s->waiter, act_pass_through, s->wanted, NULL);
+    actor_begin(s->waiter, act_pass_through, s->wanted, RLOCK_FOREVER, NULL);
     await_waiting(s->clients[1], 1);
 }
 
@@ -128,7 +128,7 @@ CLUSTER_TEST(a_waiter_who_was_sent_elsewhere_looks_often, f)
     open_scene(&s, f);
     cluster_open_slot(f->servers[s.from], f->servers[s.to], slot());
     cluster_move_key(f->servers[s.from], f->servers[s.to], NAME);
-    actor_begin(s.waiter, act_pass_through, s.wanted, NULL);
+    actor_begin(s.waiter, act_pass_through, s.wanted, RLOCK_FOREVER, NULL);
     assert_true(STAYS(actor_is_busy(s.waiter), 500));
     assert_heard(&s);
     cluster_abort_slot(f->servers[s.from], f->servers[s.to], slot());
@@ -303,9 +303,8 @@ static void *wait_for_one(void *payload)
 {
     const struct one *one = payload;
 
-    TEST_CHECK(rlock_lock_with(one->crowd->locks[one->i],
-                               RLOCK_TAKE(.wait_ms = -1, .cancel = one->crowd->cancel),
-                               NULL) == RLOCK_ECANCELED);
+    TEST_CHECK(rlock_lock_for(one->crowd->locks[one->i], RLOCK_FOREVER,
+                              RLOCK_TAKE(.cancel = one->crowd->cancel), NULL) == RLOCK_ECANCELED);
     return NULL;
 }
 
@@ -325,7 +324,7 @@ static void begin_all(struct rlock_client *holder)
 
         name_of(i, name, sizeof(name));
         assert_code(rlock_reentrant_new(holder, name, NULL, &crowd.held[i]), 0);
-        assert_code(TAKE(crowd.held[i], .wait_ms = 10000, .lease_ms = 600000, .owner = OWNER), 0);
+        assert_code(TAKE(crowd.held[i], 10000, .lease_ms = 600000, .owner = OWNER), 0);
         assert_code(rlock_reentrant_new(crowd.client, name, NULL, &crowd.locks[i]), 0);
         ones[i] = (struct one){&crowd, i};
         assert_int_equal(pthread_create(&crowd.threads[i], &attr, wait_for_one, &ones[i]), 0);
@@ -381,13 +380,12 @@ enum { TURNERS = 8, TURNS = 40, MOVES = PRIMARIES };
 
 static struct witness *turning;
 
-static int act_many_turns(struct rlock_handle *lock, const struct rlock_take *take)
+static int act_many_turns(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
     int code = 0;
 
-    (void)take;
     for (int i = 0; i < TURNS && code == 0; i++) {
-        code = rlock_lock(lock);
+        code = rlock_lock_for(lock, wait_ms, take, NULL);
         if (code == 0) {
             witness_enter(turning, 0, (uintptr_t)lock);
             TEST_CHECK(rlock_is_valid(lock));
@@ -419,7 +417,7 @@ static void turners_open(struct turners *t, struct fixture *f)
 static void turners_begin(const struct turners *t)
 {
     for (int i = 0; i < TURNERS; i++) {
-        actor_begin(t->actors[i], act_many_turns, t->locks[i], NULL);
+        actor_begin(t->actors[i], act_many_turns, t->locks[i], RLOCK_FOREVER, NULL);
     }
 }
 

@@ -43,13 +43,13 @@ static struct rlock_client *open_at(struct scene *s, const char *url)
 
 /* Enters and leaves a cell of the witness, again and again. */
 static struct witness *seen;
-static int act_work(struct rlock_handle *lock, const struct rlock_take *take)
+static int act_work(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
     const uint64_t id = (uint64_t)(uintptr_t)lock;
     int code = 0;
 
     for (int i = 0; code == 0 && i < 150; i++) {
-        code = rlock_lock_with(lock, take, NULL);
+        code = rlock_lock_for(lock, wait_ms, take, NULL);
         if (code == 0) {
             witness_enter(seen, 0, id);
             witness_leave(seen, 0, id);
@@ -88,7 +88,7 @@ static bool is_unused(struct test_server *server)
 
 DISCORD_TEST(a_sentinel_of_another_deployment_moves_no_client, s)
 {
-    const struct rlock_take take = {.size = sizeof(take), .wait_ms = 20000};
+    const int64_t wait_ms = 20000;
     struct actor *right = actor_open(&s->f), *wrong = actor_open(&s->f);
     struct rlock_handle *lock;
     char url[200], wrong_url[200];
@@ -98,10 +98,10 @@ DISCORD_TEST(a_sentinel_of_another_deployment_moves_no_client, s)
     write_url(s, s->sentinels.each[2], url, sizeof(url));
     write_url(s, s->foreign, wrong_url, sizeof(wrong_url));
     lock = lock_named(&s->f, open_at(s, wrong_url), "lock");
-    assert_code(rlock_lock_with(lock, &take, NULL), 0);
+    assert_code(rlock_lock_for(lock, wait_ms, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
-    actor_begin(right, act_work, lock_named(&s->f, open_at(s, url), "lock"), &take);
-    actor_begin(wrong, act_work, lock, &take);
+    actor_begin(right, act_work, lock_named(&s->f, open_at(s, url), "lock"), wait_ms, NULL);
+    actor_begin(wrong, act_work, lock, wait_ms, NULL);
     assert_code(actor_end(right), 0);
     assert_code(actor_end(wrong), 0);
     assert_true(witness_is_clean(s->f.witness, stderr));
@@ -111,7 +111,7 @@ DISCORD_TEST(a_sentinel_of_another_deployment_moves_no_client, s)
     assert_true(STAYS(diary_logged(&s->f.diary, "most name 127.0.0.1:") == 1, 2000));
 
     test_server_kill(s->f.servers[0]); /* a failover is followed nevertheless */
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
+    assert_code(rlock_lock_for(lock, 20000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
     assert_true(is_unused(s->f.servers[FOREIGN]));
     sentinels_stop(&s->sentinels);
@@ -143,9 +143,9 @@ DISCORD_TEST(clients_follow_the_failover_of_sentinels_that_lost_their_memory, s)
         test_server_forget(s->sentinels.each[i]);
     }
     sentinels_watch(&s->sentinels, s->f.servers[0], REPLICATED - 1, NULL);
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     test_server_kill(s->f.servers[0]);
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
+    assert_code(rlock_lock_for(lock, 20000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
     assert_true(rlock_is_valid(held));
     assert_code(rlock_unlock(held), 0);
@@ -184,7 +184,7 @@ DISCORD_TEST(a_primary_that_does_not_descend_from_the_known_one_waits_for_all_le
     assert_non_null(strstr(rlock_detail(), "most Sentinels name 127.0.0.1:"));
     assert_true(test_server_says(s->f.servers[0], "0", "EXISTS lock"));
     (void)expect_loss(&s->f, RLOCK_LOST_EXPIRED);
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 60000), NULL), 0);
+    assert_code(rlock_lock_for(lock, 60000, NULL, NULL), 0);
     assert_true(test_now_us() - began_us > 29000000);
     assert_true(test_server_says(s->f.servers[FOREIGN], "1", "EXISTS lock"));
     assert_int_equal(diary_logged(&s->f.diary, "(epoch 7) was in use"), 1);
@@ -209,7 +209,7 @@ DISCORD_TEST(a_primary_that_is_named_again_in_time_is_used_again, s)
     assert_true(TEST_EVENTUALLY(diary_logged(&s->f.diary, "(epoch 7) was in use") == 1, 10000));
     assert_code(rlock_try_lock(lock), RLOCK_ECONN);
     watch_another(s, s->f.servers[0], REPLICATED - 1);
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_lock_for(lock, 5000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
     assert_true(rlock_is_valid(held));
     assert_code(rlock_unlock(held), 0);
@@ -240,16 +240,16 @@ FIXTURE_WITH_TEST(clients_follow_the_failover_of_a_cluster_that_was_made_again, 
     }
     cluster_url(f->servers, PRIMARIES, url, sizeof(url));
     lock = lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), name);
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     for (size_t i = f->n; i-- > 0;) {
         test_server_do(f->servers[i], "FLUSHALL");
         test_server_do(f->servers[i], "CLUSTER RESET HARD");
     }
     cluster_form(f->servers, PRIMARIES, f->n);
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
+    assert_code(rlock_lock_for(lock, 20000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
     test_server_kill(f->servers[0]);
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
+    assert_code(rlock_lock_for(lock, 20000, NULL, NULL), 0);
     assert_true(test_server_says(f->servers[PRIMARIES], "1", "EXISTS %s", name));
     assert_code(rlock_unlock(lock), 0);
     test_server_restart(f->servers[0], false);

@@ -92,10 +92,10 @@ static struct far *far_begin(struct user *user, make_fn *lock_of, new_fn *make, 
     }
     for (size_t i = 0; i < n; i++) {
         struct far_call *call = &far->calls[i];
-        const struct rlock_take *take = RLOCK_TAKE(.wait_ms = call->wait_ms, .owner = i + 1);
+        const struct rlock_take *take = RLOCK_TAKE(.owner = i + 1);
 
         call->began_us = test_now_us();
-        assert_code(rlock_lock_async(call->lock, take, on_done, call, &call->op), 0);
+        assert_code(rlock_lock_async(call->lock, call->wait_ms, take, on_done, call, &call->op), 0);
     }
     return far;
 }
@@ -165,7 +165,7 @@ static struct user *rival_takes_all(struct fixture *f, make_fn *lock_of, new_fn 
 
         test_text(name, sizeof(name), "far-%zu", i);
         lock = lock_of(rival, name, make);
-        assert_code(TAKE(lock, .lease_ms = LEASE_MS, .owner = 1), 0);
+        assert_code(TAKE(lock, 0, .lease_ms = LEASE_MS, .owner = 1), 0);
         (void)rlock_free(lock);
     }
     return rival;
@@ -177,7 +177,7 @@ static void connect_to_all(struct user *user, make_fn *lock_of, new_fn *make)
     struct rlock_handle *lock = lock_of(user, "near", make);
 
     set_distance(user->f, 0);
-    assert_code(TAKE(lock, .wait_ms = 10000), 0);
+    assert_code(rlock_lock_for(lock, 10000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
     (void)rlock_free(lock);
 }

@@ -66,7 +66,7 @@ static uint64_t hold_and_lose(void)
 {
     struct rlock_grant grant = RLOCK_GRANT_INIT;
 
-    assert_int_equal(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000, .lease_ms = 20), &grant), 0);
+    assert_int_equal(rlock_lock_for(lock, 5000, RLOCK_TAKE(.lease_ms = 20), &grant), 0);
     assert_true(TEST_EVENTUALLY(!rlock_is_valid(lock), 5000));
     assert_int_equal(rlock_unlock(lock), RLOCK_ELOST);
     return grant.token;
@@ -145,8 +145,8 @@ STORE_TEST(a_nested_level_has_the_token_of_its_hold)
     struct rlock_grant outer = RLOCK_GRANT_INIT, inner = RLOCK_GRANT_INIT;
     struct rlock_info info = RLOCK_INFO_INIT;
 
-    assert_int_equal(rlock_lock_with(lock, NULL, &outer), 0);
-    assert_int_equal(rlock_lock_with(lock, NULL, &inner), 0);
+    assert_int_equal(rlock_lock_for(lock, 0, NULL, &outer), 0);
+    assert_int_equal(rlock_lock_for(lock, 0, NULL, &inner), 0);
     assert_int_equal(outer.token, inner.token);
     assert_int_equal(rlock_inspect(lock, &info), 0);
     assert_int_equal(info.token, outer.token);
@@ -166,15 +166,17 @@ static uint64_t latest_token(void)
 /* testTokenIncrease: by every function and option that takes it. */
 STORE_TEST(tokens_grow_whichever_way_it_is_taken)
 {
-    const struct rlock_take takes[] = {
-        *RLOCK_TAKE(.wait_ms = 0), *RLOCK_TAKE(.wait_ms = 500), *RLOCK_TAKE(.lease_ms = 60000),
-        *RLOCK_TAKE(.wait_ms = RLOCK_FOREVER), *RLOCK_TAKE(.wait_ms = 500, .lease_ms = 60000)};
+    const struct {
+        int64_t wait_ms, lease_ms;
+    } takes[] = {{0, 0}, {500, 0}, {0, 60000}, {RLOCK_FOREVER, 0}, {500, 60000}};
     uint64_t before = 0;
 
     for (size_t i = 0; i < sizeof(takes) / sizeof(takes[0]); i++) {
         struct rlock_grant grant = RLOCK_GRANT_INIT;
 
-        assert_int_equal(rlock_lock_with(lock, &takes[i], &grant), 0);
+        assert_int_equal(rlock_lock_for(lock, takes[i].wait_ms,
+                                        RLOCK_TAKE(.lease_ms = takes[i].lease_ms), &grant),
+                         0);
         assert_true(grant.token > before && grant.token == latest_token());
         assert_int_equal(rlock_unlock(lock), 0);
         before = grant.token;
@@ -184,7 +186,7 @@ STORE_TEST(tokens_grow_whichever_way_it_is_taken)
 
         assert_int_equal(i == 0   ? rlock_lock(lock)
                          : i == 1 ? rlock_try_lock(lock)
-                                  : (guard = rlock_guard_take(lock, NULL)).code,
+                                  : (guard = rlock_guard_lock(lock)).code,
                          0);
         assert_true(latest_token() > before);
         before = latest_token();
@@ -202,8 +204,7 @@ STORE_TEST(what_ends_a_hold_does_not_touch_the_counter)
         char text[24];
 
         assert_int_equal(
-            rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 10000, .lease_ms = i == 0 ? 50 : 5000),
-                            &grant),
+            rlock_lock_for(lock, 10000, RLOCK_TAKE(.lease_ms = i == 0 ? 50 : 5000), &grant),
             0); /* waits: a grant that comes after its lease is none */
         assert_true(grant.token > token);
         token = grant.token;
@@ -227,15 +228,15 @@ STORE_TEST(a_stale_holder_is_not_told_the_newer_token)
     struct rlock_info info = RLOCK_INFO_INIT;
     const struct rlock_take other = *RLOCK_TAKE(.owner = 9);
 
-    assert_int_equal(rlock_lock_with(lock, NULL, &outer), 0);
+    assert_int_equal(rlock_lock_for(lock, 0, NULL, &outer), 0);
     test_server_do(server, "INCRBY redisson_lock_token:{stock} 1000");
-    assert_int_equal(rlock_lock_with(lock, NULL, &inner), 0);
+    assert_int_equal(rlock_lock_for(lock, 0, NULL, &inner), 0);
     assert_int_equal(inner.token, outer.token);
     assert_int_equal(rlock_inspect(lock, &info), 0);
     assert_int_equal(info.token, outer.token + 1000);
     assert_int_equal(rlock_unlock(lock), 0);
     assert_int_equal(rlock_unlock(lock), 0);
-    assert_int_equal(rlock_lock_with(lock, &other, &inner), 0);
+    assert_int_equal(rlock_lock_for(lock, 0, &other, &inner), 0);
     assert_true(inner.token > outer.token + 1000);
     assert_int_equal(rlock_unlock_as(lock, 9), 0);
 }

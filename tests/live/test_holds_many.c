@@ -52,7 +52,7 @@ static void crowd_open(struct crowd *crowd, struct fixture *f, int64_t lease_ms)
 
         test_text(name, sizeof(name), "crowd-%zu", i);
         assert_code(rlock_reentrant_new(crowd->client, name, NULL, &crowd->locks[i]), 0);
-        assert_code(TAKE(crowd->locks[i], .wait_ms = 10000, .owner = OWNER), 0);
+        assert_code(TAKE(crowd->locks[i], 10000, .owner = OWNER), 0);
     }
 }
 
@@ -79,7 +79,7 @@ static void call_for(struct crowd *crowd, int64_t ms)
 
     do {
         const int64_t since_us = test_now_us();
-        const int code = TAKE(crowd->foreground, .wait_ms = 200, .owner = OWNER);
+        const int code = TAKE(crowd->foreground, 200, .owner = OWNER);
 
         assert_in_time(since_us, (200 + test_ms(1000) + LATE_MS) * 1000);
         if (code == 0) {

@@ -47,11 +47,10 @@ static void burst(struct storm *storm)
     struct rlock_handle *lock = storm->loads[draw(&storm->random, SERVERS)];
 
     for (uint64_t i = 0; i < BURST; i++) {
-        const struct rlock_take take = {
-            .size = sizeof(take), .owner = 1000 + i, .lease_ms = 10, .wait_ms = (int64_t)i % 20};
+        const struct rlock_take *take = RLOCK_TAKE(.owner = 1000 + i, .lease_ms = 10);
 
         atomic_fetch_add(&storm->n_loads, 1);
-        if (rlock_lock_async(lock, &take, loaded, storm, NULL) != 0) {
+        if (rlock_lock_async(lock, (int64_t)i % 20, take, loaded, storm, NULL) != 0) {
             atomic_fetch_sub(&storm->n_loads, 1);
         }
         if (rlock_unlock_async(lock, 1000 + i, NULL, NULL, NULL) != 0) {

@@ -54,7 +54,7 @@ static int64_t pass_through(struct rlock_handle *lock)
 {
     const int64_t began_us = test_now_us();
 
-    assert_code(TAKE(lock, .wait_ms = 20000), 0);
+    assert_code(rlock_lock_for(lock, 20000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
     return test_now_us() - began_us;
 }
@@ -97,7 +97,7 @@ PAIR_TEST(a_number_of_replicas_is_needed_whether_they_are_alive_or_not, p)
 
     (void)pass_through(lock);
     test_server_kill(p->f.servers[1]);
-    assert_int_not_equal(TAKE(lock, .wait_ms = 9000), 0);
+    assert_int_not_equal(rlock_lock_for(lock, 9000, NULL, NULL), 0);
     test_server_restart(p->f.servers[1], false);
     (void)pass_through(lock);
 }
@@ -105,18 +105,20 @@ PAIR_TEST(a_number_of_replicas_is_needed_whether_they_are_alive_or_not, p)
 /* It waits for nobody: it had been left out, and it is back before the primary is. */
 PAIR_TEST(what_was_granted_without_a_replica_is_lost_if_that_is_promoted_and_it_is_told, p)
 {
-    const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 30000};
+    const int64_t patient_ms = 30000;
     struct witness *witness = witness_new(1);
     struct actor *holder = actor_open(&p->f), *rival = actor_open(&p->f);
 
     room_open(witness);
     test_server_kill(p->f.servers[1]);
-    actor_begin(holder, act_stay, lock_named(&p->f, open_at(&p->f, p->url), "lost-0"), &patient);
+    actor_begin(holder, act_stay, lock_named(&p->f, open_at(&p->f, p->url), "lost-0"), patient_ms,
+                NULL);
     assert_true(TEST_EVENTUALLY(room_inside() == 1, 20000));
     test_server_kill(p->f.servers[0]);
     test_server_restart(p->f.servers[1], false);
     assert_true(TEST_EVENTUALLY(sentinel_names(p->sentinels.each[0], p->f.servers[1]), 30000));
-    actor_begin(rival, act_stay, lock_named(&p->f, open_at(&p->f, p->url), "lost-0"), &patient);
+    actor_begin(rival, act_stay, lock_named(&p->f, open_at(&p->f, p->url), "lost-0"), patient_ms,
+                NULL);
     (void)expect_loss(&p->f, 0);
     assert_true(TEST_EVENTUALLY(room_inside() == 2, 20000));
     room_let_go();

@@ -26,17 +26,16 @@ FIXTURE_TEST(a_time_without_an_end_counts_as_the_longest, f)
     user = user_open(
         f, RLOCK_CLIENT_OPTS(.op_timeout_ms = INT64_MAX, .connect_timeout_ms = INT64_MAX));
     assert_code(rlock_try_lock(rival->lock), 0);
-    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = INT64_MAX));
+    waiter_start(&waiter, user, INT64_MAX, NULL);
     assert_true(fixture_wait_waiters(f, 1));
     assert_code(rlock_unlock(rival->lock), 0);
     assert_int_equal(waiter_join(&waiter), 0);
-    assert_code(rlock_lock_with(user->lock,
-                                RLOCK_TAKE(.wait_ms = RLOCK_TIME_MAX_MS, .lease_ms = INT64_MAX),
-                                &grant),
-                0);
+    assert_code(
+        rlock_lock_for(user->lock, RLOCK_TIME_MAX_MS, RLOCK_TAKE(.lease_ms = INT64_MAX), &grant),
+        0);
     assert_true(grant.lease_ms == RLOCK_TIME_MAX_MS);
     assert_code(rlock_unlock(user->lock), 0);
-    assert_code(TAKE(user->lock, .wait_ms = -2), RLOCK_EINVAL);
+    assert_code(rlock_lock_for(user->lock, -2, NULL, NULL), RLOCK_EINVAL);
     assert_detail("wait_ms");
 }
 
@@ -47,7 +46,7 @@ FIXTURE_TEST(a_hold_may_last_without_an_end, f)
 
     assert_code(
         rlock_reentrant_new(user->client, "b", &RLOCK_OPTS(.max_hold_ms = INT64_MAX), &lock), 0);
-    assert_code(TAKE(lock, .wait_ms = 5000), 0);
+    assert_code(rlock_lock_for(lock, 5000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
     (void)rlock_free(lock);
 }

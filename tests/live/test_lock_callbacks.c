@@ -46,8 +46,8 @@ static void act_in_callback(const struct rlock_loss *loss, void *payload)
     scene->lost_unlock_code = rlock_unlock_as(scene->lost, scene->owner);
     scene->try_code = rlock_try_lock(scene->other);
     scene->lock_code = rlock_lock(scene->other);
-    scene->wait_code = TAKE(scene->lost, .wait_ms = 10);
-    scene->wait_other_code = rlock_guard_take(scene->lost, NULL).code;
+    scene->wait_code = rlock_lock_for(scene->lost, 10, NULL, NULL);
+    scene->wait_other_code = rlock_guard_lock(scene->lost).code;
     scene->unlock_code = rlock_unlock(scene->other);
     scene->close_refused =
         rlock_client_close(scene->client) == scene->client && rlock_detail()[0] != '\0';
@@ -62,7 +62,7 @@ LOCK_TEST(a_callback_may_try_and_unlock_but_not_wait, f)
         client_open_with(f, &RLOCK_CLIENT_OPTS(.on_lost = act_in_callback, .payload = &scene));
     scene.lost = lock_named(f, scene.client, "lost");
     scene.other = lock_named(f, scene.client, "other");
-    assert_code(TAKE(scene.lost, .owner = scene.owner, .lease_ms = test_ms(50)), 0);
+    assert_code(TAKE(scene.lost, 0, .owner = scene.owner, .lease_ms = test_ms(50)), 0);
     assert_true(TEST_EVENTUALLY(atomic_load(&scene.calls) == 1, 5000));
     assert_false(scene.was_valid);
     assert_code(scene.lost_unlock_code, RLOCK_ELOST);
@@ -114,7 +114,7 @@ LOCK_TEST(a_slow_callback_delays_no_lock, f)
 
         test_text(name, sizeof(name), "lost-%zu", i);
         lost[i] = lock_named(f, scene.client, name);
-        assert_code(TAKE(lost[i], .lease_ms = 30), 0);
+        assert_code(TAKE(lost[i], 0, .lease_ms = 30), 0);
     }
     assert_true(TEST_EVENTUALLY(atomic_load(&scene.inside) == 1, 5000));
     assert_true(
@@ -160,7 +160,7 @@ static int lines_of_a_loss(struct fixture *f, struct scene *scene, enum rlock_le
     struct rlock_handle *lock = lock_named(f, client, "line\nbreak");
     const int before = atomic_load(&scene->n_lines);
 
-    assert_code(TAKE(lock, .lease_ms = 30), 0);
+    assert_code(TAKE(lock, 0, .lease_ms = 30), 0);
     assert_true(TEST_EVENTUALLY(!rlock_is_valid(lock), 5000));
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
     client_close(f, client); /* what is to be told is told by now */

@@ -15,7 +15,7 @@ LOCK_TEST(the_holder_has_an_address, f)
 
     (void)gethostname(host, sizeof(host) - 1);
     test_text(holder, sizeof(holder), "%s:", rlock_client_uuid(client));
-    assert_code(TAKE(lock, .lease_ms = 60000), 0);
+    assert_code(TAKE(lock, 0, .lease_ms = 60000), 0);
     assert_code(rlock_inspect(elsewhere, &info), 0);
     assert_true(info.locked && !info.mine);
     assert_memory_equal(info.holder, holder, strlen(holder));

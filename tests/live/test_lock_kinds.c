@@ -25,7 +25,7 @@ LOCK_TEST(kinds_of_one_hash_exclude_each_other, f)
 
             assert_code(rlock_lock(a), 0);
             assert_code(rlock_try_lock(b), RLOCK_EBUSY);
-            assert_code(TAKE(b, .wait_ms = 100), RLOCK_ETIMEDOUT);
+            assert_code(rlock_lock_for(b, 100, NULL, NULL), RLOCK_ETIMEDOUT);
             assert_code(rlock_unlock(a), 0);
             assert_null(rlock_free(a));
             assert_null(rlock_free(b));
@@ -45,7 +45,7 @@ LOCK_TEST(a_release_of_any_kind_wakes_waiters_of_all, f)
             int64_t unlocked_us;
 
             assert_code(rlock_lock(holder), 0);
-            actor_begin(waiter, act_pass_through, b, NULL);
+            actor_begin(waiter, act_pass_through, b, RLOCK_FOREVER, NULL);
             await_waiting(clients[1], 1);
             unlocked_us = test_now_us();
             assert_code(rlock_unlock(holder), 0);

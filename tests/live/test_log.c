@@ -40,14 +40,14 @@ LOCK_TEST(the_log_of_a_wait_names_the_holder_and_what_ended_the_wait, f)
     test_text(busy, sizeof(busy), "found it busy: %s:", rlock_client_uuid(holder));
     assert_code(rlock_lock(held), 0);
     assert_true(TEST_EVENTUALLY(diary_logged(&f->diary, ": connected") > 0, 10000));
-    actor_begin(actor, act_lock, lock, NULL);
+    actor_begin(actor, act_take, lock, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
     assert_true(TEST_EVENTUALLY(tells(f, waits), 5000));
     assert_int_equal(diary_logged(&f->diary, "was granted"), 0);
     assert_code(rlock_unlock(held), 0);
     assert_code(actor_end(actor), 0);
     assert_true(TEST_EVENTUALLY(tells(f, gets), 5000));
-    assert_code(actor_do(actor, act_unlock, lock, NULL), 0);
+    assert_code(actor_do(actor, act_unlock, lock, 0, NULL), 0);
 }
 
 LOCK_TEST(the_log_of_a_call_that_failed_says_why, f)
@@ -145,7 +145,7 @@ PROXY_TEST(a_connection_that_broke_and_came_back_is_logged, f)
     struct actor *actor = actor_open(f);
 
     assert_code(rlock_lock(held), 0);
-    actor_begin(actor, act_lock, lock, NULL);
+    actor_begin(actor, act_take, lock, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
     assert_true(proxy_wait_subscribers(f->proxy, 1, 5000));
     assert_int_equal(diary_logged(&f->diary, "reconnected"), 0);
@@ -156,7 +156,7 @@ PROXY_TEST(a_connection_that_broke_and_came_back_is_logged, f)
     assert_true(tells(f, (const char *const[]){"subscriber connection broke", "is back", NULL}));
     assert_code(rlock_unlock(held), 0);
     assert_code(actor_end(actor), 0);
-    assert_code(actor_do(actor, act_unlock, lock, NULL), 0);
+    assert_code(actor_do(actor, act_unlock, lock, 0, NULL), 0);
     client_close(f, rival);
     close_behind(f, client);
 }

@@ -91,10 +91,11 @@ static int await(const struct user *user, struct completion *completion)
     return completion->code;
 }
 
-static int take(const struct user *user, struct rlock_handle *lock, const struct rlock_take *take)
+static int take(const struct user *user, struct rlock_handle *lock, int64_t wait_ms,
+                const struct rlock_take *take)
 {
     struct completion completion = COMPLETION;
-    int code = rlock_lock_async(lock, take, completion_tell, &completion, NULL);
+    int code = rlock_lock_async(lock, wait_ms, take, completion_tell, &completion, NULL);
 
     return code == 0 ? await(user, &completion) : code;
 }
@@ -114,7 +115,7 @@ FIXTURE_TEST(it_has_no_thread, f)
     const size_t threads = test_threads_running();
     struct user *user = user_open(f, looped());
 
-    assert_code(take(user, user->lock, RLOCK_TAKE(.owner = OWNER)), 0);
+    assert_code(take(user, user->lock, 0, RLOCK_TAKE(.owner = OWNER)), 0);
     assert_true(rlock_is_valid_as(user->lock, OWNER));
     assert_int_equal(test_threads_running(), threads);
     assert_code(leave(user, user->lock, OWNER), 0);
@@ -171,9 +172,9 @@ SCENE_TEST(a_callback_neither_dispatches_nor_closes, s)
 {
     struct nested nested = {.completion = COMPLETION, .client = s->user->client};
 
-    assert_code(
-        rlock_lock_async(s->user->members[0], RLOCK_TAKE(.owner = OWNER), on_done, &nested, NULL),
-        0);
+    assert_code(rlock_lock_async(s->user->members[0], 0, RLOCK_TAKE(.owner = OWNER), on_done,
+                                 &nested, NULL),
+                0);
     assert_code(await(s->user, &nested.completion), 0);
     assert_code(nested.dispatched, RLOCK_EDEADLOCK);
     assert_false(nested.closed);
@@ -184,7 +185,7 @@ SCENE_TEST(a_callback_neither_dispatches_nor_closes, s)
 
 SCENE_TEST(an_idle_client_lets_the_loop_sleep, s)
 {
-    assert_code(take(s->user, s->user->lock, RLOCK_TAKE(.owner = OWNER, .wait_ms = 5000)), 0);
+    assert_code(take(s->user, s->user->lock, 5000, RLOCK_TAKE(.owner = OWNER)), 0);
     (void)run_for(s->user, 300); /* what followed the grant */
     assert_in_range(run_for(s->user, 1000), 0, 10);
     assert_code(leave(s->user, s->user->lock, OWNER), 0);
@@ -200,9 +201,9 @@ SCENE_TEST(a_waiter_is_woken_by_the_release, s)
         int64_t since_us;
 
         for (size_t k = 0; k < SERVERS; k++) {
-            assert_code(TAKE(s->rival->members[k], .owner = OTHER, .wait_ms = 5000), 0);
+            assert_code(TAKE(s->rival->members[k], 5000, .owner = OTHER), 0);
         }
-        assert_code(rlock_lock_async(locks[i], RLOCK_TAKE(.owner = OWNER, .wait_ms = RLOCK_FOREVER),
+        assert_code(rlock_lock_async(locks[i], RLOCK_FOREVER, RLOCK_TAKE(.owner = OWNER),
                                      completion_tell, &completion, NULL),
                     0);
         (void)run_for(s->user, 300);
@@ -230,7 +231,7 @@ SCENE_TEST(a_call_of_another_thread_wakes_the_loop, s)
 {
     pthread_t thread;
 
-    assert_code(take(s->user, s->user->members[0], RLOCK_TAKE(.owner = OWNER)), 0);
+    assert_code(take(s->user, s->user->members[0], 0, RLOCK_TAKE(.owner = OWNER)), 0);
     (void)run_for(s->user, 100);
     assert_int_equal(pthread_create(&thread, NULL, begin_elsewhere, s), 0);
     RUN_UNTIL(s->user, !rlock_is_valid_as(s->user->members[0], OWNER) && !fixture_is_held(&s->f));
@@ -243,12 +244,11 @@ SCENE_TEST(a_cancel_signal_wakes_the_loop, s)
     struct rlock_cancel *cancel;
 
     assert_code(rlock_cancel_new(&cancel), 0);
-    assert_code(TAKE(s->rival->members[0], .owner = OTHER), 0);
-    assert_code(
-        rlock_lock_async(s->user->members[0],
-                         RLOCK_TAKE(.owner = OWNER, .wait_ms = RLOCK_FOREVER, .cancel = cancel),
-                         completion_tell, &completion, NULL),
-        0);
+    assert_code(TAKE(s->rival->members[0], 0, .owner = OTHER), 0);
+    assert_code(rlock_lock_async(s->user->members[0], RLOCK_FOREVER,
+                                 RLOCK_TAKE(.owner = OWNER, .cancel = cancel), completion_tell,
+                                 &completion, NULL),
+                0);
     (void)run_for(s->user, 100);
     rlock_cancel_fire(cancel);
     assert_code(await(s->user, &completion), RLOCK_ECANCELED);
@@ -265,7 +265,7 @@ FIXTURE_TEST(a_loop_that_runs_keeps_its_holds, f)
 
     opts.renewed_lease_ms = 600 * test_slack();
     user = user_open(f, opts);
-    assert_code(take(user, user->lock, RLOCK_TAKE(.owner = OWNER)), 0);
+    assert_code(take(user, user->lock, 0, RLOCK_TAKE(.owner = OWNER)), 0);
     (void)run_for(user, 3 * opts.renewed_lease_ms);
     assert_true(rlock_is_valid_as(user->lock, OWNER));
     assert_true(fixture_is_held(f));
@@ -279,7 +279,7 @@ FIXTURE_TEST(a_loop_that_stood_still_has_lost_its_holds_and_is_told, f)
 
     opts.renewed_lease_ms = 300;
     user = user_open(f, opts);
-    assert_code(take(user, user->lock, RLOCK_TAKE(.owner = OWNER)), 0);
+    assert_code(take(user, user->lock, 0, RLOCK_TAKE(.owner = OWNER)), 0);
     assert_true(TEST_EVENTUALLY(!rlock_is_valid_as(user->lock, OWNER), 5000)); /* no dispatch */
     assert_int_equal(user_losses(user), 0);
     RUN_UNTIL(user, user_losses(user) == 1);
@@ -292,7 +292,7 @@ FIXTURE_TEST(a_loop_that_stood_still_has_lost_its_holds_and_is_told, f)
 SCENE_TEST(connections_that_break_are_made_anew, s)
 {
     for (int i = 0; i < 5; i++) {
-        assert_code(take(s->user, s->user->lock, RLOCK_TAKE(.owner = OWNER, .wait_ms = 5000)), 0);
+        assert_code(take(s->user, s->user->lock, 5000, RLOCK_TAKE(.owner = OWNER)), 0);
         for (size_t k = 0; k < SERVERS; k++) {
             proxy_cut_all(s->f.proxies[k], PROXY_ANY);
         }
@@ -304,14 +304,12 @@ SCENE_TEST(to_close_runs_what_is_left, s)
 {
     struct completion taken = COMPLETION, queued = COMPLETION, seen = COMPLETION;
 
-    assert_code(take(s->user, s->user->members[1], RLOCK_TAKE(.owner = OWNER, .wait_ms = 5000)), 0);
-    assert_code(TAKE(s->rival->members[0], .owner = OTHER), 0);
-    assert_code(rlock_lock_async(s->user->members[0],
-                                 RLOCK_TAKE(.owner = OWNER, .wait_ms = RLOCK_FOREVER),
+    assert_code(take(s->user, s->user->members[1], 5000, RLOCK_TAKE(.owner = OWNER)), 0);
+    assert_code(TAKE(s->rival->members[0], 0, .owner = OTHER), 0);
+    assert_code(rlock_lock_async(s->user->members[0], RLOCK_FOREVER, RLOCK_TAKE(.owner = OWNER),
                                  completion_tell, &taken, NULL),
                 0);
-    assert_code(rlock_lock_async(s->user->lock,
-                                 RLOCK_TAKE(.owner = OWNER + 2, .wait_ms = RLOCK_FOREVER),
+    assert_code(rlock_lock_async(s->user->lock, RLOCK_FOREVER, RLOCK_TAKE(.owner = OWNER + 2),
                                  completion_tell, &queued, NULL),
                 0);
     assert_code(rlock_inspect_async(s->user->lock, completion_tell, &seen, NULL), 0);
@@ -323,7 +321,7 @@ SCENE_TEST(to_close_runs_what_is_left, s)
     assert_code(taken.code, RLOCK_ECLOSED);
     assert_true(pthread_equal(taken.thread, pthread_self()));
     assert_true(fixture_wait_held(&s->f, true)); /* the rival's; what this client held is free: */
-    assert_code(TAKE(s->rival->members[1], .owner = OTHER), 0);
+    assert_code(TAKE(s->rival->members[1], 0, .owner = OTHER), 0);
     assert_code(rlock_unlock_as(s->rival->members[1], OTHER), 0);
     assert_code(rlock_unlock_as(s->rival->members[0], OTHER), 0);
 }
@@ -333,11 +331,10 @@ SCENE_TEST(to_close_against_a_stopped_server_is_bounded, s)
     struct completion taken = COMPLETION;
     int64_t since_us;
 
-    assert_code(take(s->user, s->user->members[0], RLOCK_TAKE(.owner = OWNER, .lease_ms = 1000)),
+    assert_code(take(s->user, s->user->members[0], 0, RLOCK_TAKE(.owner = OWNER, .lease_ms = 1000)),
                 0);
     test_server_freeze(s->f.servers[0]);
-    assert_code(rlock_lock_async(s->user->lock,
-                                 RLOCK_TAKE(.owner = OTHER, .wait_ms = RLOCK_FOREVER),
+    assert_code(rlock_lock_async(s->user->lock, RLOCK_FOREVER, RLOCK_TAKE(.owner = OTHER),
                                  completion_tell, &taken, NULL),
                 0);
     since_us = test_now_us();

@@ -138,7 +138,7 @@ static void take_all(const struct fixture *f, uint64_t owner)
     long long renewals;
 
     for (size_t i = 0; i < N; i++) {
-        assert_code(TAKE(many.locks[i], .wait_ms = RLOCK_FOREVER, .owner = owner), 0);
+        assert_code(TAKE(many.locks[i], RLOCK_FOREVER, .owner = owner), 0);
     }
     renewals = renewals_of(f);
     assert_true(TEST_EVENTUALLY(renewals_of(f) >= renewals + 2LL * N, 60000));
@@ -184,13 +184,12 @@ LOCK_TEST(a_waiting_acquisition_costs_at_most_1024_bytes, f)
     skip_elsewhere();
     many.client = client_open(f);
     lock = lock_new(f, many.client);
-    assert_code(TAKE(lock, .owner = OWNER), 0);
+    assert_code(TAKE(lock, 0, .owner = OWNER), 0);
     before = atomic_load(&taken);
     for (size_t i = 0; i < N; i++) {
-        const struct rlock_take *take =
-            RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = OWNER + 1 + i);
+        const struct rlock_take *take = RLOCK_TAKE(.owner = OWNER + 1 + i);
 
-        assert_code(rlock_lock_async(lock, take, NULL, NULL, &many.ops[i]), 0);
+        assert_code(rlock_lock_async(lock, RLOCK_FOREVER, take, NULL, NULL, &many.ops[i]), 0);
     }
     await_waiting(many.client, N);
     assert_in_range(cost("a waiting acquisition", before, 0), 1, WAITING);

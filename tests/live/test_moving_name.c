@@ -64,7 +64,7 @@ NAME_TEST(a_replica_is_not_used_until_the_name_leads_to_a_primary, f)
     assert_code(rlock_try_lock(lock), RLOCK_ECONN);
     assert_non_null(strstr(rlock_detail(), "the server is a replica"));
     proxy_lead(name, test_server_url(f->servers[0]));
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 10000), NULL), 0);
+    assert_code(rlock_lock_for(lock, 10000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
     test_server_do(f->servers[1], "REPLICAOF NO ONE");
     name_close(f, name);
@@ -91,7 +91,7 @@ NAME_TEST(a_hold_with_a_lease_that_the_failover_lost_is_told_at_once, f)
     int64_t replaced_us;
 
     cut_off(f);
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
+    assert_code(rlock_lock_for(lock, 0, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
     replaced_us = test_now_us();
     fail_over(f, name);
     assert_took(expect_loss(f, RLOCK_LOST_DELETED) - replaced_us, 0, 3000);
@@ -107,7 +107,7 @@ NAME_TEST(a_release_that_the_failover_lost_is_made_again, f)
     struct rlock_client *client = open_name(f, name);
     struct rlock_handle *lock = lock_new(f, client);
 
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
+    assert_code(rlock_lock_for(lock, 0, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
     assert_true(TEST_EVENTUALLY(test_server_int(f->servers[1], "EXISTS " NAME) == 1, 5000));
     cut_off(f);
     assert_code(rlock_unlock(lock), 0);

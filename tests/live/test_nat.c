@@ -40,7 +40,7 @@ FIXTURE_WITH_TEST(the_servers_of_a_cluster_are_reached_where_the_user_says, f,
         char name[32];
 
         test_text(name, sizeof(name), "far-%zu", i);
-        assert_code(act_pass_through(lock_named(f, client, name), NULL), 0);
+        assert_code(act_pass_through(lock_named(f, client, name), RLOCK_FOREVER, NULL), 0);
     }
     for (size_t i = 0; i < PRIMARIES; i++) {
         assert_true(test_server_info(f->servers[i], "commandstats", "cmdstat_evalsha:calls") > 0);
@@ -73,7 +73,7 @@ FIXTURE_WITH_TEST(sentinels_and_their_primary_are_reached_where_the_user_says, f
         act_pass_through(
             lock_new(f, client_open_with(
                             f, &RLOCK_CLIENT_OPTS(.url = url, .map_address = map_counting))),
-            NULL),
+            RLOCK_FOREVER, NULL),
         0);
     assert_int_equal(atomic_load(&n_mapped), 1);
     sentinels_stop(&sentinels);

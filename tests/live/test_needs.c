@@ -77,7 +77,7 @@ CLUSTER_TEST(connections_that_nothing_needs_are_closed_and_made_again, f)
     for (size_t i = 0; i < 2; i++) { /* with a waiter, for the connection for messages */
         rival = open_cluster(f, 1);
         assert_code(rlock_lock(waited = lock_named(f, rival, names[1])), 0);
-        actor_begin(waiter, act_pass_through, left, NULL);
+        actor_begin(waiter, act_pass_through, left, RLOCK_FOREVER, NULL);
         await_waiting(client, 1);
         assert_true(test_server_clients(f->servers[1]) >= 3);
         assert_code(rlock_unlock(waited), 0);
@@ -97,7 +97,7 @@ CLUSTER_TEST(a_client_that_is_closed_has_no_connections_while_it_has_handles, f)
 
     cluster_form(f->servers, PRIMARIES, PRIMARIES);
     client = open_cluster(f, 1);
-    assert_code(act_pass_through(lock_named(f, client, "left"), NULL), 0);
+    assert_code(act_pass_through(lock_named(f, client, "left"), RLOCK_FOREVER, NULL), 0);
     client_close(f, client);
     for (size_t i = 0; i < PRIMARIES; i++) {
         assert_true(TEST_EVENTUALLY(test_server_clients(f->servers[i]) == 0, GONE_MS));
@@ -147,7 +147,7 @@ CLUSTER_TEST(a_server_may_come_and_go_while_a_client_works, f)
     test_server_kill(f->servers[2]);
     assert_true(rlock_is_valid(lock));
     assert_code(rlock_unlock(lock), 0);
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     test_server_restart(f->servers[2], false);
 }
 
@@ -161,9 +161,10 @@ CLUSTER_TEST(a_server_of_the_url_that_is_down_delays_nobody_for_long, f)
     test_server_kill(f->servers[2]);
     (void)name_at(f, 1, name);
     cluster_url(seeds, 2, url, sizeof(url));
-    assert_code(act_pass_through(
-                    lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), name), NULL),
-                0);
+    assert_code(
+        act_pass_through(lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), name),
+                         RLOCK_FOREVER, NULL),
+        0);
     test_server_restart(f->servers[2], false);
 }
 
@@ -184,7 +185,7 @@ FIXTURE_WITH_TEST(the_first_call_of_a_client_gets_its_lock_in_a_large_cluster, f
     cluster_url(f->servers, 1, url, sizeof(url));
     client = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .map_address = cluster_map_added));
     lock = lock_named(f, client, "name");
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_lock_for(lock, 5000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
 }
 

@@ -226,7 +226,7 @@ CLUSTER_TEST(a_fair_waiter_comes_in_when_the_slot_is_whole_again, f)
     assert_code(rlock_fair_new(clients[0], TAG "fair", NULL, &held), 0);
     assert_code(rlock_fair_new(clients[1], TAG "fair", NULL, &wanted), 0);
     assert_code(rlock_lock(held), 0);
-    actor_begin(waiter, act_pass_through, wanted, NULL);
+    actor_begin(waiter, act_pass_through, wanted, RLOCK_FOREVER, NULL);
     await_waiting(clients[1], 1);
     open_slot(f);
     assert_code(rlock_unlock(held), 0);
@@ -264,7 +264,7 @@ CLUSTER_TEST(a_fair_release_makes_no_key_that_is_on_its_way, f)
     assert_code(rlock_fair_new(client, TAG "fair", NULL, &held), 0);
     assert_code(rlock_fair_new(client, TAG "fair", NULL, &wanted), 0);
     assert_code(rlock_lock(held), 0);
-    actor_begin(waiter, act_pass_through, wanted, NULL);
+    actor_begin(waiter, act_pass_through, wanted, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
     open_slot(f);
     for (size_t i = 0; i < sizeof(moved) / sizeof(moved[0]); i++) {
@@ -299,7 +299,7 @@ CLUSTER_TEST(a_lock_with_more_keys_waits_until_the_slot_is_whole_again, f)
     assert_code(rlock_try_lock(fenced), RLOCK_EREFUSED);
     test_text(text, sizeof(text), "slot %u is being moved", slot());
     assert_non_null(strstr(rlock_detail(), text));
-    actor_begin(waiter, act_pass_through, fenced, NULL);
+    actor_begin(waiter, act_pass_through, fenced, RLOCK_FOREVER, NULL);
     assert_true(STAYS(actor_is_busy(waiter), 300));
     close_slot(f);
     assert_code(actor_end(waiter), 0);
@@ -324,7 +324,7 @@ CLUSTER_TEST(a_multi_lock_takes_its_members_one_by_one, f)
     open_slot(f);
     assert_code(rlock_try_lock(multi), 0);
     assert_code(rlock_unlock(multi), 0);
-    assert_code(rlock_lock_with(multi, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_lock_for(multi, 5000, NULL, NULL), 0);
     assert_code(rlock_unlock(multi), 0);
     close_slot(f);
     assert_null(rlock_free(multi));

@@ -30,12 +30,12 @@ static int call_everything(struct rlock_handle *lock)
     int codes[8] = {
         rlock_lock(lock),
         rlock_try_lock(lock),
-        rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 100, .owner = 3), &grant),
+        rlock_lock_for(lock, 100, RLOCK_TAKE(.owner = 3), &grant),
         rlock_unlock(lock),
         rlock_unlock_as(lock, 3),
         rlock_force_unlock(lock, NULL),
         rlock_inspect(lock, &info),
-        rlock_guard_take(lock, NULL).code,
+        rlock_guard_lock(lock).code,
     };
 
     for (int i = 0; i < 8; i++) {
@@ -58,7 +58,7 @@ LOCK_TEST(in_a_child_every_call_says_forked, f)
     struct rlock_handle *lock = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
-    assert_code(TAKE(lock_new(f, client_open(f)), .owner = 3, .wait_ms = 0), RLOCK_EBUSY);
+    assert_code(TAKE(lock_new(f, client_open(f)), 0, .owner = 3), RLOCK_EBUSY);
     assert_int_equal(in_a_child(call_everything, lock), 0);
     assert_true(rlock_is_valid(lock));
     assert_code(rlock_unlock(lock), 0);
@@ -136,7 +136,7 @@ LOCK_TEST(a_child_keeps_no_descriptor_of_a_client, f)
     lock = lock_new(f, client);
     rival = rival_new(f, client);
     assert_code(rlock_lock(lock), 0);
-    actor_begin(waiter, act_pass_through, rival, NULL);
+    actor_begin(waiter, act_pass_through, rival, RLOCK_FOREVER, NULL);
     await_waiting(client, 1); /* it has its subscriber connection, too */
     assert_int_equal(in_a_child(count_descriptors, lock), 0);
     assert_code(rlock_unlock(lock), 0);
@@ -214,7 +214,7 @@ LOCK_TEST(a_child_renews_nothing, f)
     killed_us = test_now_us();
     test_child_kill(holder, SIGKILL);
     assert_int_equal(test_child_wait(holder, 5000), 128 + SIGKILL);
-    assert_code(TAKE(lock, .wait_ms = 5000), 0);
+    assert_code(rlock_lock_for(lock, 5000, NULL, NULL), 0);
     assert_took(test_elapsed_us(killed_us), 0, test_ms(300) + LATE_MS);
     assert_int_equal(kill(child, SIGKILL), 0); /* it was there all the time */
     assert_code(rlock_unlock(lock), 0);
@@ -288,7 +288,7 @@ LOCK_TEST(a_program_inherits_no_descriptor_of_a_client, f)
     pid_t pid;
 
     assert_code(rlock_lock(lock), 0);
-    actor_begin(waiter, act_pass_through, rival, NULL);
+    actor_begin(waiter, act_pass_through, rival, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
     assert_int_equal(posix_spawnp(&pid, "sh", NULL, NULL, argv, environ), 0);
     status = test_reap(pid);
@@ -305,7 +305,7 @@ static int exit_while_holding(struct test_peer *peer, void *payload)
 
     TEST_CHECK(rlock_client_open(&opts, &client) == 0);
     TEST_CHECK(rlock_reentrant_new(client, NAME, NULL, &lock) == 0);
-    TEST_CHECK(TAKE(lock, .lease_ms = test_ms(200)) == 0);
+    TEST_CHECK(TAKE(lock, 0, .lease_ms = test_ms(200)) == 0);
     test_peer_send(peer, 1);
     exit(7);
 }

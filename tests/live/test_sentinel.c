@@ -79,7 +79,7 @@ SENTINEL_TEST(a_waiter_hears_of_the_release, d)
     int64_t released_us;
 
     assert_code(rlock_lock(held), 0);
-    actor_begin(waiter, act_pass_through, wanted, NULL);
+    actor_begin(waiter, act_pass_through, wanted, RLOCK_FOREVER, NULL);
     await_waiting(other, 1);
     released_us = test_now_us();
     assert_code(rlock_unlock(held), 0);
@@ -97,7 +97,7 @@ SENTINEL_TEST(one_sentinel_that_answers_will_do, d)
     test_server_freeze(d->sentinels.each[0]);
     test_server_kill(d->sentinels.each[1]);
     lock = lock_new(&d->f, client_open_with(&d->f, &opts));
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
+    assert_code(rlock_lock_for(lock, 20000, NULL, NULL), 0);
     cpu = clock();
     assert_true(STAYS(rlock_is_valid(lock), 2000));
     assert_true(clock() - cpu < CLOCKS_PER_SEC / 2); /* the client sleeps */
@@ -134,7 +134,7 @@ SENTINEL_TEST(a_name_that_the_sentinels_do_not_know_is_told, d)
 
     (void)strcat(d->url, "-other");
     lock = lock_new(&d->f, open_here(d));
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000), NULL), RLOCK_ECONN);
+    assert_code(rlock_lock_for(lock, 5000, NULL, NULL), RLOCK_ECONN);
     assert_non_null(strstr(rlock_detail(), "No such master"));
 }
 
@@ -161,7 +161,7 @@ SECRET_TEST(the_servers_password_is_not_told_to_sentinels, d)
         .size = sizeof(opts), .url = d->url, .password = SERVER_PASSWORD};
     struct rlock_handle *lock = lock_new(&d->f, client_open_with(&d->f, &opts));
 
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000), NULL), RLOCK_EAUTH);
+    assert_code(rlock_lock_for(lock, 5000, NULL, NULL), RLOCK_EAUTH);
     assert_non_null(strstr(rlock_detail(), "Sentinel"));
     assert_non_null(strstr(rlock_detail(), "wants a password")); /* none was tried */
 }
@@ -179,7 +179,7 @@ TLS_TEST(servers_and_sentinels_are_spoken_to_with_tls, d)
         .size = sizeof(opts), .url = d->url, .ca_file = test_server_cacert(d->f.server)};
 
     lock = lock_new(&d->f, client_open_with(&d->f, &opts));
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_lock_for(lock, 5000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
 }
 
@@ -227,12 +227,12 @@ SENTINEL_TEST(what_is_held_outlives_its_primary, d)
         locks[i] = lock_named(&d->f, client, name);
         assert_code(rlock_lock(locks[i]), 0);
     }
-    actor_begin(waiter, act_pass_through, lock_named(&d->f, rival, name), NULL);
+    actor_begin(waiter, act_pass_through, lock_named(&d->f, rival, name), RLOCK_FOREVER, NULL);
     await_waiting(rival, 1);
     await_copied(d->f.servers[0]);
     test_server_kill(d->f.servers[0]);
     new = lock_named(&d->f, client, "new");
-    assert_code(rlock_lock_with(new, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
+    assert_code(rlock_lock_for(new, 20000, NULL, NULL), 0);
     assert_true(is_replaced(d));
     assert_code(rlock_unlock(new), 0);
     for (size_t i = 0; i < HOLDS; i++) {
@@ -266,7 +266,7 @@ SENTINEL_TEST(a_hold_that_the_failover_lost_is_told_at_once, d)
     replaced_us = test_now_us();
     /* a third of the lease, which is due next, is ten seconds */
     assert_took(expect_loss(&d->f, RLOCK_LOST_NOT_REPLICATED) - replaced_us, 0, 2000);
-    assert_code(rlock_lock_with(rival, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
+    assert_code(rlock_lock_for(rival, 20000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
     assert_code(rlock_unlock(rival), 0);
     restart_primary(d);
@@ -280,13 +280,13 @@ SENTINEL_TEST(the_replicas_that_sentinels_know_are_needed, d)
     all = lock_new(
         &d->f, client_open_with(&d->f, &RLOCK_CLIENT_OPTS(.url = d->url, .acks = RLOCK_ACKS_ALL)));
     await_copied(d->f.servers[0]);
-    assert_code(act_pass_through(all, NULL), 0);
+    assert_code(act_pass_through(all, RLOCK_FOREVER, NULL), 0);
     test_server_freeze(d->f.servers[2]);
     assert_code(rlock_try_lock(all), RLOCK_ENOTREPLICATED);
     assert_non_null(strstr(rlock_detail(), "1 of 2 replicas"));
-    assert_code(act_pass_through(one, NULL), 0);
+    assert_code(act_pass_through(one, RLOCK_FOREVER, NULL), 0);
     test_server_thaw(d->f.servers[2]);
-    assert_code(act_pass_through(all, NULL), 0);
+    assert_code(act_pass_through(all, RLOCK_FOREVER, NULL), 0);
 }
 
 /* A frozen primary grants what it finds in its sockets when it goes on, and says that it is the
@@ -294,7 +294,7 @@ SENTINEL_TEST(the_replicas_that_sentinels_know_are_needed, d)
 SENTINEL_TEST(a_primary_that_goes_on_after_its_failover_grants_nothing, d)
 {
     enum { LOCKS = 4, RIVALS = 3 };
-    const struct rlock_take take = {.size = sizeof(take), .wait_ms = 40000};
+    const int64_t wait_ms = 40000;
     struct rlock_client *clients[RIVALS];
     struct actor *actors[LOCKS * RIVALS];
     char name[32];
@@ -304,14 +304,15 @@ SENTINEL_TEST(a_primary_that_goes_on_after_its_failover_grants_nothing, d)
     for (size_t i = 0; i < RIVALS; i++) {
         clients[i] = client_open_with(
             &d->f, &RLOCK_CLIENT_OPTS(.url = d->url, .op_timeout_ms = i == 0 ? 60000 : 0));
-        assert_code(act_pass_through(lock_new(&d->f, clients[i]), NULL), 0);
+        assert_code(act_pass_through(lock_new(&d->f, clients[i]), RLOCK_FOREVER, NULL), 0);
     }
     await_copied(d->f.servers[0]);
     test_server_freeze(d->f.servers[0]);
     for (size_t i = 0; i < LOCKS * RIVALS; i++) {
         test_text(name, sizeof(name), "stays-%zu", i / RIVALS); /* its cell stands behind */
         actors[i] = actor_open(&d->f);
-        actor_begin(actors[i], act_stay, lock_named(&d->f, clients[i % RIVALS], name), &take);
+        actor_begin(actors[i], act_stay, lock_named(&d->f, clients[i % RIVALS], name), wait_ms,
+                    NULL);
     }
     assert_true(TEST_EVENTUALLY(is_replaced(d), 30000));
     assert_true(TEST_EVENTUALLY(room_inside() == LOCKS, 20000));
@@ -332,8 +333,8 @@ SENTINEL_TEST(a_primary_that_goes_on_after_its_failover_grants_nothing, d)
  * nobody says that the old primary still is one. */
 SENTINEL_TEST(a_primary_that_no_sentinel_confirms_is_not_used, d)
 {
-    const struct rlock_take take = {.size = sizeof(take), .wait_ms = 8000};
-    const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 30000};
+    const int64_t wait_ms = 8000;
+    const int64_t patient_ms = 30000;
     struct actor *late = actor_open(&d->f), *rival = actor_open(&d->f);
     struct rlock_handle *lock;
     char url[200];
@@ -344,16 +345,17 @@ SENTINEL_TEST(a_primary_that_no_sentinel_confirms_is_not_used, d)
     lock = lock_named(
         &d->f, client_open_with(&d->f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 5000)),
         "lock-0");
-    assert_code(act_pass_through(lock, NULL), 0); /* the link is there */
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0); /* the link is there */
     await_copied(d->f.servers[0]);
     test_server_freeze(d->sentinels.each[0]);
     test_server_freeze(d->f.servers[0]);
-    actor_begin(late, act_stay, lock, &take);
+    actor_begin(late, act_stay, lock, wait_ms, NULL);
     assert_true(TEST_EVENTUALLY(!sentinel_names(d->sentinels.each[1], d->f.servers[0]), 30000));
     test_text(url, sizeof(url), "redis+sentinel://127.0.0.1:%d/primary",
               test_server_port(d->sentinels.each[1]));
     lock = lock_named(&d->f, client_open_with(&d->f, &RLOCK_CLIENT_OPTS(.url = url)), "lock-0");
-    actor_begin(rival, act_stay, lock, &patient); /* until a replica follows the new primary */
+    actor_begin(rival, act_stay, lock, patient_ms,
+                NULL); /* until a replica follows the new primary */
     assert_true(TEST_EVENTUALLY(room_inside() == 1, 30000));
     test_server_thaw(d->f.servers[0]);
     assert_true(STAYS(room_inside() == 1, 2000));
@@ -372,11 +374,11 @@ SENTINEL_TEST(a_configuration_that_is_older_is_not_believed, d)
     struct rlock_handle *lock = lock_named(&d->f, client, "lock");
     size_t next;
 
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     await_copied(d->f.servers[0]);
     test_server_kill(d->sentinels.each[0]);
     test_server_freeze(d->f.servers[0]);
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 30000), NULL), 0);
+    assert_code(rlock_lock_for(lock, 30000, NULL, NULL), 0);
     assert_true(TEST_EVENTUALLY(!sentinel_names(d->sentinels.each[1], d->f.servers[0]), 20000));
     next = sentinel_names(d->sentinels.each[1], d->f.servers[1]) ? 1 : 2;
     assert_code(rlock_unlock(lock), 0);
@@ -386,6 +388,6 @@ SENTINEL_TEST(a_configuration_that_is_older_is_not_believed, d)
     test_server_do(d->f.servers[0], "FLUSHALL"); /* what it granted to nobody */
     test_server_restart(d->sentinels.each[0], false);
     test_server_do(d->f.servers[next], "CLIENT KILL TYPE normal");
-    assert_true(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 3000), NULL) != 0);
+    assert_true(rlock_lock_for(lock, 3000, NULL, NULL) != 0);
     assert_true(test_server_says(d->f.servers[0], "0", "EXISTS lock"));
 }

@@ -46,7 +46,7 @@ static void *take_and_give(void *arg)
     struct rlock_handle *lock = member->crew->locks[member->number];
 
     while (!atomic_load(&member->crew->stop)) {
-        TEST_CHECK(act_pass_through(lock, NULL) == 0);
+        TEST_CHECK(act_pass_through(lock, RLOCK_FOREVER, NULL) == 0);
         atomic_fetch_add(&member->crew->rounds, 1);
     }
     return NULL;
@@ -143,7 +143,7 @@ CLUSTER_TEST(ten_thousand_holds_in_as_many_slots_are_renewed, f)
 
         test_text(name, sizeof(name), "slot-%zu", i);
         assert_code(rlock_reentrant_new(client, name, NULL, &locks[i]), 0);
-        assert_code(TAKE(locks[i], .wait_ms = 10000, .owner = OWNER), 0);
+        assert_code(TAKE(locks[i], 10000, .owner = OWNER), 0);
     }
     scripts = scripts_run(f);
     spent_us = cpu_us();
@@ -151,7 +151,7 @@ CLUSTER_TEST(ten_thousand_holds_in_as_many_slots_are_renewed, f)
         const int64_t since_us = test_now_us();
 
         assert_true(STAYS(true, test_ms(LEASE_MS) / 9));
-        assert_code(act_pass_through(lock_new(f, client), NULL), 0);
+        assert_code(act_pass_through(lock_new(f, client), RLOCK_FOREVER, NULL), 0);
         assert_in_time(since_us, (test_ms(LEASE_MS) / 9 + LATE_MS) * 1000);
     }
     spent_us = cpu_us() - spent_us;

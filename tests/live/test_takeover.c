@@ -129,7 +129,7 @@ static void take_what_is_lost(struct scene *scene, const char *url, size_t first
             client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .acks = RLOCK_ACKS_OFF));
         name_at(f, "lost", i, name, sizeof(name));
         scene->lost[i] = lock_named(f, scene->clients[i], name);
-        assert_code(act_pass_through(scene->lost[i], NULL), 0);
+        assert_code(act_pass_through(scene->lost[i], RLOCK_FOREVER, NULL), 0);
     }
     for (size_t i = first; i < first + n; i++) {
         test_server_freeze(f->servers[i]);
@@ -152,7 +152,7 @@ static void begin_waiting(struct scene *scene)
         scene->waiters[i] = actor_open(scene->f);
         name_at(scene->f, "new", i, name, sizeof(name));
         actor_begin(scene->waiters[i], act_pass_through,
-                    lock_named(scene->f, scene->clients[i % CLIENTS], name), NULL);
+                    lock_named(scene->f, scene->clients[i % CLIENTS], name), RLOCK_FOREVER, NULL);
     }
 }
 

@@ -43,7 +43,7 @@ FIXTURE_WITH_TEST(it_grants_nothing_over_links_that_were_idle, f, .kind = &kind_
                   .servers = 2 * PRIMARIES, .server = {.transport = TEST_TCP, .conf = conf})
 {
     enum { FIRST_US = 1200000, APART_US = 60000 }; /* no failover is faster than the first */
-    const struct rlock_take take = {.size = sizeof(take), .wait_ms = 25000};
+    const int64_t wait_ms = 25000;
     struct actor *actors[CLIENTS];
     struct rlock_handle *locks[EARLY];
     char tag[32];
@@ -57,7 +57,7 @@ FIXTURE_WITH_TEST(it_grants_nothing_over_links_that_were_idle, f, .kind = &kind_
     }
     for (size_t i = 0; i < EARLY; i++) {
         locks[i] = open_lock(f, tag, i);
-        assert_code(act_pass_through(locks[i], NULL), 0); /* the link is there */
+        assert_code(act_pass_through(locks[i], RLOCK_FOREVER, NULL), 0); /* the link is there */
     }
     assert_true(TEST_EVENTUALLY(test_server_int(f->servers[PRIMARIES], "DBSIZE") == 0, 5000));
     test_server_freeze(f->server);
@@ -65,11 +65,11 @@ FIXTURE_WITH_TEST(it_grants_nothing_over_links_that_were_idle, f, .kind = &kind_
     for (int64_t i = 0; i < EARLY; i++) {
         while (test_pause_until(frozen_us + FIRST_US + i * APART_US)) {
         }
-        actor_begin(actors[i], act_stay, locks[i], &take);
+        actor_begin(actors[i], act_stay, locks[i], wait_ms, NULL);
     }
     assert_true(TEST_EVENTUALLY(test_server_is_primary(f->servers[PRIMARIES]), 20000));
     for (size_t i = EARLY; i < CLIENTS; i++) {
-        actor_begin(actors[i], act_stay, open_lock(f, tag, i), &take);
+        actor_begin(actors[i], act_stay, open_lock(f, tag, i), wait_ms, NULL);
     }
     assert_true(TEST_EVENTUALLY(room_inside() == LOCKS, 20000)); /* at the new primary */
     test_server_thaw(f->server);

@@ -9,7 +9,7 @@
 
 static void *pass_through(void *lock)
 {
-    TEST_CHECK(act_pass_through(lock, NULL) == 0);
+    TEST_CHECK(act_pass_through(lock, RLOCK_FOREVER, NULL) == 0);
     return NULL;
 }
 
@@ -122,9 +122,9 @@ LOCK_TEST(a_thousand_signals_a_second_disturb_nothing, f)
     test_must(sigaction(SIGALRM, &action, NULL), "sigaction");
     test_must(setitimer(ITIMER_REAL, &fast, NULL), "setitimer");
     do {
-        actor_begin(other, act_pass_through, locks[1], NULL);
+        actor_begin(other, act_pass_through, locks[1], RLOCK_FOREVER, NULL);
         assert_code(rlock_lock(locks[0]), 0);
-        assert_code(TAKE(locks[0], .wait_ms = 5000), 0);
+        assert_code(rlock_lock_for(locks[0], 5000, NULL, NULL), 0);
         assert_code(rlock_unlock(locks[0]), 0);
         assert_code(rlock_unlock(locks[0]), 0);
         assert_code(actor_end(other), 0);

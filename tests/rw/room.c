@@ -70,24 +70,24 @@ void room_stop_visits(void)
     atomic_store(&stop, true);
 }
 
-int act_visit(struct rlock_handle *lock, const struct rlock_take *take)
+int act_visit(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
-    int code = rlock_lock_with(lock, take, NULL);
+    int code = rlock_lock_for(lock, wait_ms, take, NULL);
     struct inside inside;
 
     if (code != 0) {
         return code;
     }
     inside = room_enter(lock);
-    TEST_CHECK(rlock_is_valid_as(lock, take->owner));
+    TEST_CHECK(rlock_is_valid(lock));
     room_leave(inside);
-    return rlock_unlock_as(lock, take->owner);
+    return rlock_unlock(lock);
 }
 
 /* Nobody leaves before all have seen all. */
-int act_visit_with_all(struct rlock_handle *lock, const struct rlock_take *take)
+int act_visit_with_all(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
-    int code = rlock_lock_with(lock, take, NULL);
+    int code = rlock_lock_for(lock, wait_ms, take, NULL);
     struct inside inside;
 
     if (code != 0) {
@@ -97,15 +97,15 @@ int act_visit_with_all(struct rlock_handle *lock, const struct rlock_take *take)
     TEST_CHECK(TEST_EVENTUALLY(room_readers() >= atomic_load(&expected), 10000));
     atomic_store(&expected, 0);
     room_leave(inside);
-    return rlock_unlock_as(lock, take->owner);
+    return rlock_unlock(lock);
 }
 
-int act_keep_visiting(struct rlock_handle *lock, const struct rlock_take *take)
+int act_keep_visiting(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
     int code = 0;
 
     while (!atomic_load(&stop) && (code == 0 || code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT)) {
-        code = act_visit(lock, take);
+        code = act_visit(lock, wait_ms, take);
     }
     return code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT ? 0 : code;
 }

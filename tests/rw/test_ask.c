@@ -99,9 +99,9 @@ ROOM_TEST(force_ends_every_reader_and_tells_those_of_this_process, f)
     int fd = room_listen(f);
     bool was_locked = false;
 
-    assert_code(TAKE(read, .owner = 1), 0);
-    assert_code(TAKE(read, .owner = 2), 0);
-    assert_code(TAKE(read, .owner = 2), 0);
+    assert_code(TAKE(read, 0, .owner = 1), 0);
+    assert_code(TAKE(read, 0, .owner = 2), 0);
+    assert_code(TAKE(read, 0, .owner = 2), 0);
     assert_code(rlock_lock(other), 0);
     assert_code(rlock_force_unlock(read, &was_locked), 0);
     assert_true(was_locked);
@@ -127,7 +127,7 @@ ROOM_TEST(force_of_a_writer_ends_its_reads_and_wakes_who_waits, f)
 
     assert_code(rlock_lock(write), 0);
     assert_code(rlock_lock(read), 0);
-    actor_begin(waiter, act_visit, other, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    actor_begin(waiter, act_visit, other, RLOCK_FOREVER, NULL);
     await_waiting(b, 1);
     opened_us = test_now_us();
     assert_code(rlock_force_unlock(write, NULL), 0);
@@ -161,11 +161,12 @@ static struct fixture *the_fixture;
 static _Atomic bool enough;
 
 /* Peers read in turns, each handing over to the next: never free, never the same ones. */
-static int act_take_turns(struct rlock_handle *lock, const struct rlock_take *take)
+static int act_take_turns(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
     char names[2][16] = {"J:0", "J:0"};
 
     (void)lock;
+    (void)wait_ms;
     (void)take;
     for (int i = 1; !atomic_load(&enough); i++) {
         test_text(names[i % 2], sizeof(names[0]), "J:%d", i);
@@ -184,7 +185,7 @@ ROOM_TEST(force_opens_only_for_those_who_were_seen, f)
     the_fixture = f;
     atomic_store(&enough, false);
     assert_false(is_locked(lock)); /* connected */
-    actor_begin(peers, act_take_turns, lock, NULL);
+    actor_begin(peers, act_take_turns, lock, 0, NULL);
     do {
         code = rlock_force_unlock(lock, NULL);
     } while (code == 0);
@@ -227,7 +228,7 @@ ROOM_TEST(odd_hashes_are_somebody_elses, f)
         by_hand(f, odd[i], 40);
         assert_code(rlock_try_lock(write), RLOCK_EBUSY);
         assert_took(test_elapsed_us(since_us), 0, 40);
-        assert_code(TAKE(write, .wait_ms = 5000), 0);
+        assert_code(rlock_lock_for(write, 5000, NULL, NULL), 0);
         assert_took(test_elapsed_us(since_us), 39, 40 + LATE_MS);
         assert_code(rlock_unlock(write), 0);
     }

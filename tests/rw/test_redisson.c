@@ -10,7 +10,6 @@
 #include "rw/peer.h"
 #include "rw/room.h"
 
-#define FOR_EVER RLOCK_TAKE(.wait_ms = RLOCK_FOREVER)
 enum { ME = 1, OTHER = 2, THIRD = 3 };
 
 struct sides {
@@ -30,7 +29,7 @@ static struct sides make(struct fixture *f)
 
 static int try_as(struct rlock_handle *lock, uint64_t owner)
 {
-    return TAKE(lock, .owner = owner);
+    return TAKE(lock, 0, .owner = owner);
 }
 
 static void give(struct rlock_handle *lock, uint64_t owner)
@@ -145,7 +144,7 @@ ROOM_TEST(waiting_readers_are_let_in_together, f)
         struct sides *of = i % 2 == 0 ? &s : &there;
 
         readers[i] = actor_open(f);
-        actor_begin(readers[i], act_visit_with_all, of->read, FOR_EVER);
+        actor_begin(readers[i], act_visit_with_all, of->read, RLOCK_FOREVER, NULL);
         await_waiting(of->client, i / 2 + 1);
     }
     room_leave(inside);
@@ -236,7 +235,7 @@ ROOM_TEST(each_side_counts_for_itself, f)
         assert_code(rlock_lock(lock), 0);
         assert_int_equal(rlock_hold_count(lock), 2);
         assert_true(rlock_is_valid(lock));
-        assert_false(actor_do(other, act_is_valid, lock, NULL));
+        assert_false(actor_do(other, act_is_valid, lock, 0, NULL));
         assert_int_equal(rlock_hold_count(i == 0 ? s.read : s.write), 0);
         assert_code(rlock_unlock(lock), 0);
         assert_code(rlock_unlock(lock), 0);
@@ -313,8 +312,8 @@ ROOM_TEST(readers_and_writers_of_many_clients_exclude_each_other, f)
         struct sides *s = &sides[i % CLIENTS];
 
         actors[i] = actor_open(f);
-        actor_begin(actors[i], act_keep_visiting, i / CLIENTS == 0 ? s->write : s->read,
-                    RLOCK_TAKE(.wait_ms = 2000));
+        actor_begin(actors[i], act_keep_visiting, i / CLIENTS == 0 ? s->write : s->read, 2000,
+                    NULL);
     }
     (void)STAYS(true, 1500);
     room_stop_visits();
@@ -335,7 +334,7 @@ ROOM_TEST(a_killed_writers_lock_is_free_after_its_lease, f)
 
     victim_await(child);
     killed_us = victim_kill(child);
-    assert_code(TAKE(s.read, .wait_ms = 10000), 0);
+    assert_code(rlock_lock_for(s.read, 10000, NULL, NULL), 0);
     assert_took(test_elapsed_us(killed_us), 0, test_ms(500) + LATE_MS);
     assert_code(rlock_unlock(s.read), 0);
 }
@@ -347,9 +346,9 @@ ROOM_TEST(a_short_lease_does_not_shorten_a_longer_readers, f)
     struct actor *writer = actor_open(f);
     int64_t since_us = test_now_us();
 
-    assert_code(TAKE(s.read, .owner = ME, .lease_ms = test_ms(1000)), 0);
-    assert_code(TAKE(s.read, .owner = OTHER, .lease_ms = test_ms(300)), 0);
-    actor_begin(writer, act_visit, s.write, FOR_EVER);
+    assert_code(TAKE(s.read, 0, .owner = ME, .lease_ms = test_ms(1000)), 0);
+    assert_code(TAKE(s.read, 0, .owner = OTHER, .lease_ms = test_ms(300)), 0);
+    actor_begin(writer, act_visit, s.write, RLOCK_FOREVER, NULL);
     (void)STAYS(true, test_ms(280) - test_elapsed_us(since_us) / 1000);
     give(s.read, OTHER);
     assert_true(STAYS(actor_is_busy(writer), test_ms(910) - test_elapsed_us(since_us) / 1000));
@@ -367,11 +366,11 @@ ROOM_TEST(a_nested_read_lengthens_by_no_more_than_its_lease, f)
     struct sides s = make(f);
     int64_t since_us = test_now_us();
 
-    assert_code(TAKE(s.read, .owner = ME, .lease_ms = test_ms(400)), 0);
+    assert_code(TAKE(s.read, 0, .owner = ME, .lease_ms = test_ms(400)), 0);
     (void)STAYS(true, test_ms(200));
-    assert_code(TAKE(s.read, .owner = ME, .lease_ms = test_ms(200)), 0);
+    assert_code(TAKE(s.read, 0, .owner = ME, .lease_ms = test_ms(200)), 0);
     give(s.read, ME);
-    assert_code(TAKE(s.write, .owner = OTHER, .wait_ms = 5000), 0);
+    assert_code(TAKE(s.write, 5000, .owner = OTHER), 0);
     assert_took(test_elapsed_us(since_us), test_ms(380), test_ms(400) + LATE_MS);
     give(s.write, OTHER);
     (void)expect_loss(f, RLOCK_LOST_EXPIRED);
@@ -384,11 +383,11 @@ ROOM_TEST(anothers_read_does_not_lengthen_mine, f)
     struct sides s = make(f), there = make(f);
     int64_t since_us = test_now_us();
 
-    assert_code(TAKE(s.read, .owner = ME, .lease_ms = test_ms(600)), 0);
+    assert_code(TAKE(s.read, 0, .owner = ME, .lease_ms = test_ms(600)), 0);
     (void)STAYS(true, test_ms(300));
     assert_code(try_as(there.read, OTHER), 0); /* renewed, 30 s */
     give(there.read, OTHER);
-    assert_code(TAKE(there.write, .owner = OTHER, .wait_ms = 10000), 0);
+    assert_code(TAKE(there.write, 10000, .owner = OTHER), 0);
     assert_took(test_elapsed_us(since_us), test_ms(570), test_ms(600) + LATE_MS);
     give(there.write, OTHER);
     (void)expect_loss(f, RLOCK_LOST_EXPIRED);
@@ -402,10 +401,10 @@ ROOM_TEST(readers_come_in_when_a_writers_lease_ends, f)
     struct actor *readers[2] = {actor_open(f), actor_open(f)};
     int64_t since_us = test_now_us();
 
-    assert_code(TAKE(s.write, .owner = ME, .lease_ms = test_ms(500)), 0);
+    assert_code(TAKE(s.write, 0, .owner = ME, .lease_ms = test_ms(500)), 0);
     room_expect_readers(2);
-    actor_begin(readers[0], act_visit_with_all, s.read, FOR_EVER);
-    actor_begin(readers[1], act_visit_with_all, there.read, FOR_EVER);
+    actor_begin(readers[0], act_visit_with_all, s.read, RLOCK_FOREVER, NULL);
+    actor_begin(readers[1], act_visit_with_all, there.read, RLOCK_FOREVER, NULL);
     assert_code(actor_end(readers[0]), 0);
     assert_code(actor_end(readers[1]), 0);
     assert_took(test_elapsed_us(since_us), test_ms(480), test_ms(500) + LATE_MS);
@@ -419,12 +418,12 @@ ROOM_TEST(a_nested_write_neither_shortens_nor_adds, f)
     struct sides s = make(f);
     int64_t since_us = test_now_us();
 
-    assert_code(TAKE(s.write, .owner = ME, .lease_ms = test_ms(600)), 0);
-    assert_code(TAKE(s.write, .owner = ME, .lease_ms = test_ms(100)), 0);
+    assert_code(TAKE(s.write, 0, .owner = ME, .lease_ms = test_ms(600)), 0);
+    assert_code(TAKE(s.write, 0, .owner = ME, .lease_ms = test_ms(100)), 0);
     assert_in_range(room_ttl(f), 1, test_ms(600));
-    assert_code(TAKE(s.write, .owner = OTHER, .wait_ms = test_ms(300)), RLOCK_ETIMEDOUT);
-    assert_code(TAKE(s.read, .owner = OTHER, .wait_ms = test_ms(100)), RLOCK_ETIMEDOUT);
-    assert_code(TAKE(s.write, .owner = OTHER, .wait_ms = 5000), 0);
+    assert_code(TAKE(s.write, test_ms(300), .owner = OTHER), RLOCK_ETIMEDOUT);
+    assert_code(TAKE(s.read, test_ms(100), .owner = OTHER), RLOCK_ETIMEDOUT);
+    assert_code(TAKE(s.write, 5000, .owner = OTHER), 0);
     assert_took(test_elapsed_us(since_us), test_ms(580), test_ms(600) + 2 * LATE_MS);
     give(s.write, OTHER);
     (void)expect_loss(f, RLOCK_LOST_EXPIRED);
@@ -440,8 +439,8 @@ ROOM_TEST(a_lease_that_ended_lets_others_in_and_its_unlock_is_refused, f)
         struct rlock_handle *held = i == 0 ? s.write : s.read;
         int64_t since_us = test_now_us();
 
-        assert_code(TAKE(held, .owner = ME, .lease_ms = test_ms(200)), 0);
-        assert_code(TAKE(there.write, .owner = OTHER, .wait_ms = 10000), 0);
+        assert_code(TAKE(held, 0, .owner = ME, .lease_ms = test_ms(200)), 0);
+        assert_code(TAKE(there.write, 10000, .owner = OTHER), 0);
         assert_took(test_elapsed_us(since_us), test_ms(190), test_ms(200) + LATE_MS);
         (void)expect_loss(f, RLOCK_LOST_EXPIRED);
         assert_code(rlock_unlock_as(held, ME), RLOCK_ELOST);
@@ -479,7 +478,7 @@ ROOM_TEST(many_dead_readers_are_forgotten_at_once, f)
         peer_says(f, "", peer_read, name, lease_ms); /* and is never heard of again */
     }
     since_us = test_now_us();
-    assert_code(TAKE(s.write, .owner = OTHER, .wait_ms = 10000), 0);
+    assert_code(TAKE(s.write, 10000, .owner = OTHER), 0);
     assert_took(test_elapsed_us(since_us), 0, lease_ms + LATE_MS);
     give(s.write, OTHER);
 }

@@ -31,7 +31,7 @@ ROOM_TEST(readers_are_fields_and_each_level_is_a_key, f)
 
     assert_code(rlock_lock(p.read_a), 0);
     assert_hash(f, "mode read %s 1", a);
-    assert_code(TAKE(p.read_a, .lease_ms = 60000), 0);
+    assert_code(TAKE(p.read_a, 0, .lease_ms = 60000), 0);
     assert_code(rlock_lock(p.read_b), 0);
     assert_hash(f, "mode read %s 2 %s 1", a, b);
     assert_lease(room_ttl(f), 60000);
@@ -68,7 +68,7 @@ ROOM_TEST(a_writer_may_read_and_go_on_reading, f)
     assert_hash(f, "mode write %s:write 1", writer);
     assert_code(rlock_lock(p.write_a), 0);
     assert_lease(room_ttl(f), 30000); /* Redisson adds */
-    assert_code(TAKE(p.read_a, .lease_ms = 5000), 0);
+    assert_code(TAKE(p.read_a, 0, .lease_ms = 5000), 0);
     assert_hash(f, "mode write %s:write 2 %s 1", writer, reader);
     assert_code(rlock_try_lock(p.read_b), RLOCK_EBUSY);
     assert_non_null(strstr(rlock_detail(), writer));
@@ -109,9 +109,9 @@ ROOM_TEST(nested_leases_keep_the_longest_and_survive_a_partial_unlock, f)
     struct pair p = meet(f);
     const char *a = room_owner(p.a, 1);
 
-    assert_code(TAKE(p.read_a, .lease_ms = 10000), 0);
-    assert_code(TAKE(p.read_a, .lease_ms = 40000), 0);
-    assert_code(TAKE(p.read_a, .lease_ms = 2000), 0);
+    assert_code(TAKE(p.read_a, 0, .lease_ms = 10000), 0);
+    assert_code(TAKE(p.read_a, 0, .lease_ms = 40000), 0);
+    assert_code(TAKE(p.read_a, 0, .lease_ms = 2000), 0);
     assert_hash(f, "mode read %s 3", a);
     assert_lease(room_ttl(f), 40000);
     assert_code(rlock_unlock(p.read_a), 0); /* the short one */
@@ -124,8 +124,8 @@ ROOM_TEST(nested_leases_keep_the_longest_and_survive_a_partial_unlock, f)
     assert_code(rlock_unlock(p.read_a), 0);
     assert_int_equal(room_levels(f), 0);
 
-    assert_code(TAKE(p.write_a, .lease_ms = 40000), 0);
-    assert_code(TAKE(p.write_a, .lease_ms = 2000), 0);
+    assert_code(TAKE(p.write_a, 0, .lease_ms = 40000), 0);
+    assert_code(TAKE(p.write_a, 0, .lease_ms = 2000), 0);
     assert_lease(room_ttl(f), 40000);
     assert_code(rlock_unlock(p.write_a), 0);
     assert_lease(room_ttl(f), 40000);
@@ -244,7 +244,7 @@ ROOM_TEST(a_full_server_lets_go_nests_and_renews, f)
     assert_code(rlock_try_lock(other), 0);
     (void)STAYS(true, test_ms(700));
     assert_true(rlock_is_valid(read) && rlock_is_valid(other) && rlock_is_valid(write));
-    assert_code(TAKE(lock_named(f, client, "third"), .lease_ms = 1000), RLOCK_EREFUSED);
+    assert_code(TAKE(lock_named(f, client, "third"), 0, .lease_ms = 1000), RLOCK_EREFUSED);
     assert_code(rlock_unlock(read), 0);
     assert_code(rlock_unlock(read), 0);
     assert_code(rlock_unlock(other), 0);

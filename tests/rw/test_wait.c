@@ -6,8 +6,6 @@
 #include "rw/peer.h"
 #include "rw/room.h"
 
-#define FOR_EVER RLOCK_TAKE(.wait_ms = RLOCK_FOREVER)
-
 static struct rlock_handle *writer_with(struct fixture *f, struct rlock_client *client,
                                         const char *name, const struct rlock_opts *opts)
 {
@@ -33,7 +31,7 @@ ROOM_TEST(an_upgrade_is_refused_before_anything_is_sent, f)
     assert_int_equal(fixture_calls(f, "evalsha") + fixture_calls(f, "eval"), 0);
     assert_true(rlock_is_valid(read));
     assert_false(rlock_is_valid(write));
-    assert_code(TAKE(write, .owner = 7), RLOCK_EBUSY); /* who does not read is told the truth */
+    assert_code(TAKE(write, 0, .owner = 7), RLOCK_EBUSY); /* who does not read is told the truth */
     assert_code(rlock_unlock(read), 0);
     assert_code(rlock_try_lock(write), 0);
     assert_code(rlock_unlock(write), 0);
@@ -49,8 +47,8 @@ ROOM_TEST(a_downgrade_lets_waiting_readers_in, f)
 
     assert_code(rlock_lock(write), 0);
     assert_code(rlock_lock(read), 0);
-    actor_begin(here, act_visit, read, FOR_EVER);
-    actor_begin(there, act_visit, other, FOR_EVER);
+    actor_begin(here, act_visit, read, RLOCK_FOREVER, NULL);
+    actor_begin(there, act_visit, other, RLOCK_FOREVER, NULL);
     await_waiting(a, 1);
     await_waiting(b, 1);
     since_us = test_now_us();
@@ -71,11 +69,11 @@ ROOM_TEST(a_writer_waits_for_the_last_of_its_own_process_too, f)
     struct inside inside[2];
     int64_t since_us;
 
-    assert_code(TAKE(read, .owner = 1), 0);
+    assert_code(TAKE(read, 0, .owner = 1), 0);
     inside[0] = room_enter(read);
-    assert_code(TAKE(read, .owner = 2), 0);
+    assert_code(TAKE(read, 0, .owner = 2), 0);
     inside[1] = room_enter(read);
-    actor_begin(waiter, act_visit, write, FOR_EVER);
+    actor_begin(waiter, act_visit, write, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
     fixture_count_calls(f);
     room_leave(inside[0]);
@@ -101,14 +99,14 @@ ROOM_TEST(waiters_of_the_process_need_no_message, f)
     client = client_open(f);
     read = lock_new(f, client);
     write = rival_new(f, client);
-    assert_code(TAKE(write, .owner = 1), 0);
-    actor_begin(reader, act_take, read, RLOCK_TAKE(.owner = 2, .wait_ms = RLOCK_FOREVER));
+    assert_code(TAKE(write, 0, .owner = 1), 0);
+    actor_begin(reader, act_take, read, RLOCK_FOREVER, RLOCK_TAKE(.owner = 2));
     (void)STAYS(true, 60);
     since_us = test_now_us();
     assert_code(rlock_unlock_as(write, 1), 0);
     assert_code(actor_end(reader), 0);
     assert_took(actor_ended_us(reader) - since_us, 0, 100);
-    actor_begin(writer, act_visit, write, FOR_EVER);
+    actor_begin(writer, act_visit, write, RLOCK_FOREVER, NULL);
     (void)STAYS(true, 60);
     since_us = test_now_us();
     assert_code(rlock_unlock_as(read, 2), 0);
@@ -130,12 +128,12 @@ ROOM_TEST(a_line_of_writers_does_not_hold_up_readers, f)
     inside = room_enter(read);
     for (int i = 0; i < N; i++) {
         writers[i] = actor_open(f);
-        actor_begin(writers[i], act_visit, write, FOR_EVER);
+        actor_begin(writers[i], act_visit, write, RLOCK_FOREVER, NULL);
         await_waiting(client, (size_t)i + 1);
     }
     for (int i = 0; i < N; i++) {
         readers[i] = actor_open(f);
-        assert_code(actor_do(readers[i], act_visit, read, FOR_EVER), 0);
+        assert_code(actor_do(readers[i], act_visit, read, RLOCK_FOREVER, NULL), 0);
     }
     room_leave(inside);
     assert_code(rlock_unlock(read), 0);
@@ -154,7 +152,7 @@ static void begin_visits(struct fixture *f, struct rlock_handle *lock,
 {
     for (int i = 0; i < VISITORS; i++) {
         visitors[i] = actor_open(f);
-        actor_begin(visitors[i], act_keep_visiting, lock, FOR_EVER);
+        actor_begin(visitors[i], act_keep_visiting, lock, RLOCK_FOREVER, NULL);
     }
 }
 
@@ -178,7 +176,7 @@ ROOM_TEST(a_killed_reader_is_forgotten_when_the_others_leave, f)
     killed_us = victim_kill(child);
     assert_code(rlock_lock(read), 0); /* somebody reads all the time */
     begin_visits(f, read, visitors);
-    actor_begin(writer, act_visit, write, FOR_EVER);
+    actor_begin(writer, act_visit, write, RLOCK_FOREVER, NULL);
     (void)STAYS(true, test_ms(600) + 100 - test_elapsed_us(killed_us) / 1000);
     assert_true(actor_is_busy(writer));
     end_visits(visitors);
@@ -200,7 +198,7 @@ ROOM_TEST(a_killed_reader_delays_a_preferred_writer_by_its_lease, f)
     begin_visits(f, read, visitors);
     victim_await(child);
     killed_us = victim_kill(child);
-    assert_code(actor_do(writer, act_visit, write, FOR_EVER), 0);
+    assert_code(actor_do(writer, act_visit, write, RLOCK_FOREVER, NULL), 0);
     assert_took(actor_ended_us(writer) - killed_us, 100, test_ms(600) + LATE_MS);
     end_visits(visitors);
     assert_null(rlock_free(write));
@@ -262,7 +260,7 @@ static void longest_leaves(struct fixture *f, int later_ms)
         test_server_do(f->server, "PEXPIRE " NAME " %lld",
                        test_server_int(f->server, "PTTL " NAME) + later_ms);
     }
-    actor_begin(writer, act_visit, write, FOR_EVER);
+    actor_begin(writer, act_visit, write, RLOCK_FOREVER, NULL);
     (void)STAYS(true, 50);
     assert_code(rlock_unlock(read), 0);
     assert_code(actor_end(writer), 0);
@@ -293,24 +291,24 @@ ROOM_TEST(preferred_writers_go_before_new_readers, f)
     assert_code(rlock_lock(read), 0);
     assert_code(rlock_try_lock(write), RLOCK_EBUSY);
     assert_false(fixture_has_key(f, ASKS)); /* who does not wait asks for nothing */
-    actor_begin(writer, act_take, write, FOR_EVER);
+    actor_begin(writer, act_take, write, RLOCK_FOREVER, NULL);
     assert_true(TEST_EVENTUALLY(fixture_has_key(f, ASKS), 5000));
     assert_in_range(test_server_int(f->server, "PTTL " ASKS), 1, 5000);
-    assert_code(TAKE(read, .owner = 1), RLOCK_EBUSY);
+    assert_code(TAKE(read, 0, .owner = 1), RLOCK_EBUSY);
     assert_non_null(strstr(rlock_detail(), rlock_client_uuid(b)));
-    assert_code(TAKE(plain, .owner = 2), 0); /* asked nobody */
+    assert_code(TAKE(plain, 0, .owner = 2), 0); /* asked nobody */
     assert_code(rlock_unlock_as(plain, 2), 0);
     assert_code(rlock_lock(read), 0); /* reads already */
     assert_code(rlock_unlock(read), 0);
-    actor_begin(reader, act_take, read, FOR_EVER);
+    actor_begin(reader, act_take, read, RLOCK_FOREVER, NULL);
     await_waiting(a, 1);
     assert_code(rlock_unlock(read), 0);
     assert_code(actor_end(writer), 0);
     assert_false(fixture_has_key(f, ASKS));
     assert_true(actor_is_busy(reader));
-    assert_code(actor_do(writer, act_unlock, write, NULL), 0);
+    assert_code(actor_do(writer, act_unlock, write, 0, NULL), 0);
     assert_code(actor_end(reader), 0);
-    assert_code(actor_do(reader, act_unlock, read, NULL), 0);
+    assert_code(actor_do(reader, act_unlock, read, 0, NULL), 0);
     assert_null(rlock_free(write));
 }
 
@@ -324,11 +322,11 @@ ROOM_TEST(what_a_writer_asked_for_ends_with_it, f)
     int64_t since_us;
 
     assert_code(rlock_lock(read), 0);
-    assert_code(TAKE(write, .wait_ms = 500), RLOCK_ETIMEDOUT);
+    assert_code(rlock_lock_for(write, 500, NULL, NULL), RLOCK_ETIMEDOUT);
     assert_true(fixture_has_key(f, ASKS));
     assert_code(rlock_unlock(read), 0);
-    assert_code(TAKE(read, .wait_ms = 300), RLOCK_ETIMEDOUT); /* free, but asked for */
-    actor_begin(reader, act_visit, read, FOR_EVER);
+    assert_code(rlock_lock_for(read, 300, NULL, NULL), RLOCK_ETIMEDOUT); /* free, but asked for */
+    actor_begin(reader, act_visit, read, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
     since_us = test_now_us();
     test_server_do(f->server, "DEL " ASKS); /* as if its 5 s were over */
@@ -345,7 +343,7 @@ ROOM_TEST(a_long_wait_keeps_asking, f)
     struct actor *writer = actor_open(f);
 
     assert_code(rlock_lock(read), 0);
-    actor_begin(writer, act_visit, write, FOR_EVER);
+    actor_begin(writer, act_visit, write, RLOCK_FOREVER, NULL);
     assert_true(TEST_EVENTUALLY(fixture_has_key(f, ASKS), 5000));
     assert_true(STAYS(test_server_int(f->server, "PTTL " ASKS) > 1000, 6000));
     assert_code(rlock_unlock(read), 0);

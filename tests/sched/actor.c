@@ -69,24 +69,24 @@ static int64_t wait_of(struct actor *actor, enum move move)
 
 /* Whoever fires may end it as well. */
 static void begin_take(struct begun *begun, struct actor *actor, struct rlock_handle *lock,
-                       const struct rlock_take *take)
+                       int64_t wait_ms, const struct rlock_take *take)
 {
-    begun_take(begun, lock, take);
+    begun_take(begun, lock, wait_ms, take);
     if (actor->cancel != NULL && begun->op != NULL) {
         actor->op = rlock_op_ref(begun->op);
     }
 }
 
 /* What an actor does in one way or the other. */
-static int take_lock(struct actor *actor, struct rlock_handle *lock, const struct rlock_take *take,
-                     struct rlock_grant *ret_grant)
+static int take_lock(struct actor *actor, struct rlock_handle *lock, int64_t wait_ms,
+                     const struct rlock_take *take, struct rlock_grant *ret_grant)
 {
     struct begun begun;
 
     if (!stage.begins) {
-        return rlock_lock_with(lock, take, ret_grant);
+        return rlock_lock_for(lock, wait_ms, take, ret_grant);
     }
-    begin_take(&begun, actor, lock, take);
+    begin_take(&begun, actor, lock, wait_ms, take);
     return begun_end(&begun, ret_grant);
 }
 
@@ -109,9 +109,8 @@ static int take(struct actor *actor, const struct aim *aim, int64_t wait_ms)
     sched_trace("takes %s, wait %lld ms", rlock_name(aim->lock, NULL), (long long)wait_ms);
     check_begin(actor, wait_ms == 0 ? TAKES : TAKES_WAITING,
                 wait_ms < 0 ? RLOCK__NEVER : wait_ms * RLOCK__MS, aim->cells);
-    code = take_lock(actor, aim->lock,
-                     RLOCK_TAKE(.wait_ms = wait_ms, .owner = actor->owner, .cancel = actor->cancel),
-                     &grant);
+    code = take_lock(actor, aim->lock, wait_ms,
+                     RLOCK_TAKE(.owner = actor->owner, .cancel = actor->cancel), &grant);
     sched_trace("takes %s: %s %s", rlock_name(aim->lock, NULL), rlock_code_name(code),
                 code != 0 ? rlock_detail() : "");
     check_end(actor, code);
@@ -207,10 +206,9 @@ static void play_line(struct actor *actor, const struct aim *aim)
     struct begun first, second;
 
     sched_trace("takes %s twice", rlock_name(aim->lock, NULL));
-    begun_take(&first, aim->lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = actor->owner));
-    begin_take(
-        &second, actor, aim->lock,
-        RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = actor->owner, .cancel = actor->cancel));
+    begun_take(&first, aim->lock, RLOCK_FOREVER, RLOCK_TAKE(.owner = actor->owner));
+    begin_take(&second, actor, aim->lock, RLOCK_FOREVER,
+               RLOCK_TAKE(.owner = actor->owner, .cancel = actor->cancel));
     play_begun(actor, aim, &second);
     actor->deaf = true;
     play_begun(actor, aim, &first);

@@ -42,10 +42,11 @@ static void note_begun(struct begun *begun, int code)
     begun->code = code != 0 ? code : begun->code;
 }
 
-void begun_take(struct begun *begun, struct rlock_handle *lock, const struct rlock_take *take)
+void begun_take(struct begun *begun, struct rlock_handle *lock, int64_t wait_ms,
+                const struct rlock_take *take)
 {
     prepare(begun);
-    note_begun(begun, rlock_lock_async(lock, take, on_done, begun, &begun->op));
+    note_begun(begun, rlock_lock_async(lock, wait_ms, take, on_done, begun, &begun->op));
 }
 
 void begun_leave(struct begun *begun, struct rlock_handle *lock, uint64_t owner)

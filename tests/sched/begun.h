@@ -15,7 +15,8 @@ struct begun {
     int code;
 };
 
-void begun_take(struct begun *begun, struct rlock_handle *lock, const struct rlock_take *take);
+void begun_take(struct begun *begun, struct rlock_handle *lock, int64_t wait_ms,
+                const struct rlock_take *take);
 void begun_leave(struct begun *begun, struct rlock_handle *lock, uint64_t owner);
 
 /* Waits for its completion, and returns its code. ret_grant: NULL of one that leaves. */

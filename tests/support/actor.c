@@ -14,6 +14,7 @@ struct actor {
     pthread_cond_t changed;
     act_fn *fn; /* to do now; NULL: nothing */
     struct rlock_handle *lock;
+    int64_t wait_ms;
     struct rlock_take take;
     bool has_take, is_busy, is_ending, is_joined;
     int value;
@@ -24,7 +25,7 @@ static int act(struct actor *actor)
 {
     const struct rlock_take *take = actor->has_take ? &actor->take : NULL;
 
-    return actor->fn(actor->lock, take);
+    return actor->fn(actor->lock, actor->wait_ms, take);
 }
 
 static void *main_of(void *arg)
@@ -83,12 +84,13 @@ void actor_free(struct actor *actor)
     free(actor);
 }
 
-void actor_begin(struct actor *actor, act_fn *fn, struct rlock_handle *lock,
+void actor_begin(struct actor *actor, act_fn *fn, struct rlock_handle *lock, int64_t wait_ms,
                  const struct rlock_take *take)
 {
     (void)pthread_mutex_lock(&actor->mutex);
     TEST_CHECK(!actor->is_busy);
     actor->lock = lock;
+    actor->wait_ms = wait_ms;
     actor->has_take = take != NULL;
     if (take != NULL) {
         actor->take = *take;
@@ -132,10 +134,10 @@ int64_t actor_ended_us(const struct actor *actor)
     return actor->ended_us; /* after actor_end() nobody writes it */
 }
 
-int actor_do(struct actor *actor, act_fn *fn, struct rlock_handle *lock,
+int actor_do(struct actor *actor, act_fn *fn, struct rlock_handle *lock, int64_t wait_ms,
              const struct rlock_take *take)
 {
-    actor_begin(actor, fn, lock, take);
+    actor_begin(actor, fn, lock, wait_ms, take);
     return actor_end(actor);
 }
 
@@ -146,38 +148,34 @@ void actor_signal(struct actor *actor, int signal)
 
 /* ---- What actors can be told to do ---- */
 
-int act_lock(struct rlock_handle *lock, const struct rlock_take *take)
+int act_take(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
-    (void)take;
-    return rlock_lock(lock);
+    return rlock_lock_for(lock, wait_ms, take, NULL);
 }
 
-int act_take(struct rlock_handle *lock, const struct rlock_take *take)
+int act_unlock(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
-    return rlock_lock_with(lock, take, NULL);
-}
-
-int act_unlock(struct rlock_handle *lock, const struct rlock_take *take)
-{
+    (void)wait_ms;
     return rlock_unlock_as(lock, take != NULL ? take->owner : 0);
 }
 
-int act_is_valid(struct rlock_handle *lock, const struct rlock_take *take)
+int act_is_valid(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
+    (void)wait_ms;
     return rlock_is_valid_as(lock, take != NULL ? take->owner : 0);
 }
 
-int act_hold_count(struct rlock_handle *lock, const struct rlock_take *take)
+int act_hold_count(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
+    (void)wait_ms;
     (void)take;
     return (int)rlock_hold_count(lock);
 }
 
-int act_pass_through(struct rlock_handle *lock, const struct rlock_take *take)
+int act_pass_through(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
-    const int code = rlock_lock(lock);
+    const int code = rlock_lock_for(lock, wait_ms, take, NULL);
 
-    (void)take;
     TEST_CHECK(code != 0 || rlock_is_valid(lock));
     return code == 0 ? rlock_unlock(lock) : code;
 }

@@ -58,7 +58,7 @@ void assert_usually_took_at(int64_t *us, size_t n, int64_t usual_ms, int64_t mos
 /* The same of a hold that is renewed every third of its lease: the machine's stalls may end it. */
 #define STAYS_KEPT(expr, ms, lease_ms) (STAYS(expr, ms) || test_expired((int64_t)(lease_ms)*1000))
 
-/* Takes a lock with the options of RLOCK_TAKE(), without a grant: TAKE(lock, .wait_ms = 100). */
-#define TAKE(lock, ...) rlock_lock_with(lock, RLOCK_TAKE(__VA_ARGS__), NULL)
+/* Takes a lock with options of RLOCK_TAKE(), without a grant: TAKE(lock, 100, .owner = 1). */
+#define TAKE(lock, wait_ms, ...) rlock_lock_for(lock, wait_ms, RLOCK_TAKE(__VA_ARGS__), NULL)
 
 #endif

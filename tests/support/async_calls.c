@@ -27,13 +27,14 @@ REAL(int, rlock_client_open, const struct rlock_client_opts *opts,
 REAL(struct rlock_client *, rlock_client_close, struct rlock_client *client);
 REAL(int, rlock_lock, struct rlock_handle *lock);
 REAL(int, rlock_try_lock, struct rlock_handle *lock);
-REAL(int, rlock_lock_with, struct rlock_handle *lock, const struct rlock_take *take,
+REAL(int, rlock_lock_for, struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take,
      struct rlock_grant *ret_grant);
 REAL(int, rlock_unlock, struct rlock_handle *lock);
 REAL(int, rlock_unlock_as, struct rlock_handle *lock, uint64_t owner);
 REAL(int, rlock_force_unlock, struct rlock_handle *lock, bool *ret_was_locked);
 REAL(int, rlock_inspect, struct rlock_handle *lock, struct rlock_info *ret_info);
-REAL(struct rlock_guard, rlock_guard_take, struct rlock_handle *lock,
+REAL(struct rlock_guard, rlock_guard_lock, struct rlock_handle *lock);
+REAL(struct rlock_guard, rlock_guard_lock_for, struct rlock_handle *lock, int64_t wait_ms,
      const struct rlock_take *take);
 REAL(int, rlock_guard_end, struct rlock_guard *guard);
 REAL(bool, rlock_is_valid, const struct rlock_handle *lock);
@@ -129,8 +130,8 @@ static int await(int code, struct completion *completion, struct rlock_op *op)
 
 /* ---- Calls ---- */
 
-int __wrap_rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *take,
-                           struct rlock_grant *ret_grant)
+int __wrap_rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take,
+                          struct rlock_grant *ret_grant)
 {
     struct rlock_take copy = {.size = sizeof(copy)};
     struct completion completion = COMPLETION;
@@ -146,9 +147,9 @@ int __wrap_rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *t
         take = &copy;
     } /* else it is refused */
     if (is_real() || (ret_grant != NULL && ret_grant->size < sizeof(size_t))) {
-        return __real_rlock_lock_with(lock, take, ret_grant);
+        return __real_rlock_lock_for(lock, wait_ms, take, ret_grant);
     }
-    code = rlock_lock_async(lock, take, completion_tell, &completion, &op);
+    code = rlock_lock_async(lock, wait_ms, take, completion_tell, &completion, &op);
     code = await(code, &completion, op);
     if (code == 0 && ret_grant != NULL) {
         TEST_CHECK(rlock_op_grant(op, ret_grant) == 0);
@@ -159,12 +160,12 @@ int __wrap_rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *t
 
 int __wrap_rlock_lock(struct rlock_handle *lock)
 {
-    return __wrap_rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER), NULL);
+    return __wrap_rlock_lock_for(lock, RLOCK_FOREVER, NULL, NULL);
 }
 
 int __wrap_rlock_try_lock(struct rlock_handle *lock)
 {
-    return __wrap_rlock_lock_with(lock, NULL, NULL);
+    return __wrap_rlock_lock_for(lock, 0, NULL, NULL);
 }
 
 int __wrap_rlock_unlock_as(struct rlock_handle *lock, uint64_t owner)
@@ -187,13 +188,19 @@ int __wrap_rlock_unlock(struct rlock_handle *lock)
     return __wrap_rlock_unlock_as(lock, 0);
 }
 
-struct rlock_guard __wrap_rlock_guard_take(struct rlock_handle *lock, const struct rlock_take *take)
+struct rlock_guard __wrap_rlock_guard_lock_for(struct rlock_handle *lock, int64_t wait_ms,
+                                               const struct rlock_take *take)
 {
     struct rlock_guard guard = {.lock = lock, .owner = take != NULL ? take->owner : 0};
 
-    guard.code = take != NULL ? __wrap_rlock_lock_with(lock, take, NULL) : __wrap_rlock_lock(lock);
+    guard.code = __wrap_rlock_lock_for(lock, wait_ms, take, NULL);
     guard.lock = guard.code == 0 ? lock : NULL;
     return guard;
+}
+
+struct rlock_guard __wrap_rlock_guard_lock(struct rlock_handle *lock)
+{
+    return __wrap_rlock_guard_lock_for(lock, RLOCK_FOREVER, NULL);
 }
 
 int __wrap_rlock_guard_end(struct rlock_guard *guard)

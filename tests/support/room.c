@@ -29,12 +29,12 @@ void room_let_go(void)
     atomic_store(&room.may_go, true);
 }
 
-int act_stay(struct rlock_handle *lock, const struct rlock_take *take)
+int act_stay(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take)
 {
     const char *name = rlock_name(lock, NULL);
     const size_t cell = (size_t)(name[strlen(name) - 1] - '0');
     const uint64_t id = atomic_fetch_add(&room.ids, 1) + 1;
-    const int code = rlock_lock_with(lock, take, NULL);
+    const int code = rlock_lock_for(lock, wait_ms, take, NULL);
 
     if (code != 0) {
         return code;

@@ -169,9 +169,9 @@ int64_t user_work(const struct user *user)
     return last_us;
 }
 
-int user_visit(const struct user *user, const struct rlock_take *take)
+int user_visit(const struct user *user, int64_t wait_ms, const struct rlock_take *take)
 {
-    int code = rlock_lock_with(user->lock, take, NULL);
+    int code = rlock_lock_for(user->lock, wait_ms, take, NULL);
 
     if (code != 0) {
         return code;
@@ -185,9 +185,9 @@ void user_take_everywhere(const struct user *user)
     const struct fixture *f = user->f;
 
     for (size_t i = 0; i < f->n; i++) {
-        assert_code(TAKE(user->members[i], .wait_ms = 20000), 0);
+        assert_code(rlock_lock_for(user->members[i], 20000, NULL, NULL), 0);
         assert_code(rlock_unlock(user->members[i]), 0);
     }
-    assert_code(TAKE(user->lock, .wait_ms = 20000), 0);
+    assert_code(rlock_lock_for(user->lock, 20000, NULL, NULL), 0);
     assert_true(TEST_EVENTUALLY(fixture_holding(f, LOCK_A) == f->n, 5000));
 }

@@ -64,7 +64,7 @@ bool user_step_on(const struct user *user, const struct rlock_handle *lock);
 /* Steps until it may no more; returns when the last step began. */
 int64_t user_work(const struct user *user);
 /* Takes the lock as told, makes a step, gives the lock back; the first code that is not 0. */
-int user_visit(const struct user *user, const struct rlock_take *take);
+int user_visit(const struct user *user, int64_t wait_ms, const struct rlock_take *take);
 /* Takes the RedLock on every server, once each is connected: within 20 s for each. */
 void user_take_everywhere(const struct user *user);
 

@@ -13,7 +13,7 @@ static void *waiter_main(void *arg)
     struct waiter *waiter = arg;
     int64_t began_us = test_now_us();
 
-    waiter->code = rlock_lock_with(waiter->lock, &waiter->take, NULL);
+    waiter->code = rlock_lock_for(waiter->lock, waiter->wait_ms, &waiter->take, NULL);
     waiter->answered_us = test_now_us();
     waiter->took_us = waiter->answered_us - began_us;
     (void)snprintf(waiter->detail, sizeof(waiter->detail), "%s", rlock_detail());
@@ -29,18 +29,20 @@ static void *waiter_main(void *arg)
 }
 
 void waiter_start_on(struct waiter *waiter, const struct user *user, struct rlock_handle *lock,
-                     const struct rlock_take *take)
+                     int64_t wait_ms, const struct rlock_take *take)
 {
     memset(waiter, 0, sizeof(*waiter));
     waiter->user = user;
     waiter->lock = lock;
-    waiter->take = *take;
+    waiter->wait_ms = wait_ms;
+    waiter->take = take != NULL ? *take : *RLOCK_TAKE();
     start_thread(&waiter->thread, waiter_main, waiter);
 }
 
-void waiter_start(struct waiter *waiter, const struct user *user, const struct rlock_take *take)
+void waiter_start(struct waiter *waiter, const struct user *user, int64_t wait_ms,
+                  const struct rlock_take *take)
 {
-    waiter_start_on(waiter, user, user->lock, take);
+    waiter_start_on(waiter, user, user->lock, wait_ms, take);
 }
 
 int waiter_join(struct waiter *waiter)
@@ -78,7 +80,7 @@ static void *crew_main(void *arg)
     size_t round = 0;
 
     while (!atomic_load(&crew->stop) && (crew->rounds == 0 || round++ < crew->rounds)) {
-        int code = rlock_lock_with(crew->user->lock, crew->take, NULL);
+        int code = rlock_lock_for(crew->user->lock, crew->wait_ms, NULL, NULL);
 
         check_allowed(crew, "lock", code);
         atomic_fetch_add(code == 0 ? &crew->visits : &crew->failures, 1);

@@ -13,6 +13,7 @@ struct waiter {
     pthread_t thread;
     const struct user *user; /* as whom it makes a step inside; NULL: it makes none */
     struct rlock_handle *lock;
+    int64_t wait_ms;
     struct rlock_take take;
     int64_t took_us;     /* how long the taking took */
     int64_t answered_us; /* when it ended */
@@ -22,10 +23,11 @@ struct waiter {
     _Atomic bool done;
 };
 
-/* Starts one on a user's lock, or on another one. take is copied. */
-void waiter_start(struct waiter *waiter, const struct user *user, const struct rlock_take *take);
+/* Starts one on a user's lock, or on another one. take is copied; NULL as in rlock_lock_for(). */
+void waiter_start(struct waiter *waiter, const struct user *user, int64_t wait_ms,
+                  const struct rlock_take *take);
 void waiter_start_on(struct waiter *waiter, const struct user *user, struct rlock_handle *lock,
-                     const struct rlock_take *take);
+                     int64_t wait_ms, const struct rlock_take *take);
 /* Waits for its end: what taking the lock returned. */
 int waiter_join(struct waiter *waiter);
 /* The same, and sees that it had the lock, that this was valid, and that the unlock returned 0. */
@@ -33,9 +35,9 @@ void waiter_passed(struct waiter *waiter);
 
 /* Threads that visit a user's lock again and again. */
 struct crew {
-    const struct rlock_take *take; /* how; outlives the crew */
-    size_t rounds;                 /* that end it; 0: crew_stop() does */
-    unsigned int allowed;          /* besides 0: ALLOW() of each code that a call may return */
+    int64_t wait_ms;      /* of each visit */
+    size_t rounds;        /* that end it; 0: crew_stop() does */
+    unsigned int allowed; /* besides 0: ALLOW() of each code that a call may return */
     const struct user *user;
     size_t n;
     pthread_t threads[16];

@@ -23,13 +23,13 @@ int use_header(rlock_client *client, rlock_handle *lock)
     rlock_opts_init(&opts, sizeof(opts));
     rlock_take_init(&take, sizeof(take));
     client_opts.url = "redis://localhost";
-    take.wait_ms = RLOCK_FOREVER;
+    take.lease_ms = 10000;
     if (rlock_client_open(&client_opts, &client) != RLOCK_OK) {
         return RLOCK_ECONN;
     }
-    RLOCK_GUARD guard = rlock_guard_take(lock, &take);
+    RLOCK_GUARD guard = rlock_guard_lock_for(lock, RLOCK_FOREVER, &take);
     if (guard.code != 0) {
         return guard.code;
     }
-    return rlock_inspect(lock, &info) + rlock_lock_with(lock, &take, &grant);
+    return rlock_inspect(lock, &info) + rlock_lock_for(lock, 500, &take, &grant);
 }

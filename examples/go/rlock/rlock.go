@@ -23,7 +23,7 @@ static inline int call_new(new_fn new, struct rlock_client *client, const char *
 static inline int lock_async(struct rlock_handle *lock, int64_t wait_ms, uint64_t owner, uintptr_t payload,
 			     struct rlock_op **ret_op)
 {
-	return rlock_lock_async(lock, RLOCK_TAKE(.wait_ms = wait_ms, .owner = owner), rlockDone, (void *)payload, ret_op);
+	return rlock_lock_async(lock, wait_ms, RLOCK_TAKE(.owner = owner), rlockDone, (void *)payload, ret_op);
 }
 
 static inline int unlock_async(struct rlock_handle *lock, uint64_t owner, uintptr_t payload, struct rlock_op **ret_op)

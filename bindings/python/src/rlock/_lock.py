@@ -60,10 +60,10 @@ class BaseLock:
         """The single locks that it is made of."""
         return tuple(part for member in self._members for part in member._parts()) or (self,)
 
-    def _take(self, wait: int, lease: Optional[Seconds], owner: int) -> Any:
+    def _take(self, lease: Optional[Seconds], owner: int) -> Any:
         take = ffi.new("struct rlock_take *")
         lib.rlock_take_init(take, ffi.sizeof(take[0]))
-        take.wait_ms, take.lease_ms, take.owner = wait, lease_ms(lease), owner
+        take.lease_ms, take.owner = lease_ms(lease), owner
         return take
 
     def _level(self, owner: int) -> Level:
@@ -117,17 +117,18 @@ class Lock(BaseLock):
         owner: of client.new_owner(), or a hold whose owner takes one more level.
         In the main thread, where Python runs signal handlers, a handler that raises ends the wait.
         """
-        hold, take = self._prepare(wait_ms(wait), lease, owner)
+        milliseconds = wait_ms(wait)
+        hold, take = self._prepare(lease, owner)
         if _thread.get_ident() != threading.main_thread().ident:
             grant = _new_grant()
-            check(hold._level.lock(take, grant))
+            check(hold._level.lock(milliseconds, take, grant))
             hold._granted(grant)
             return hold
         ended = _thread.allocate_lock()
         ended.acquire()
         operation = Taking(hold._level, ended.release)
         try:
-            operation.begin(lib.rlock_lock_async, take)
+            operation.begin(lib.rlock_lock_async, milliseconds, take)
             ended.acquire()
             hold._granted(_grant_of(operation))
             return hold
@@ -135,7 +136,7 @@ class Lock(BaseLock):
             operation.give_up()
             raise
 
-    def _prepare(self, wait: int, lease: Optional[Seconds], owner: Optional[Owner]) -> tuple[Hold, Any]:
+    def _prepare(self, lease: Optional[Seconds], owner: Optional[Owner]) -> tuple[Hold, Any]:
         refuse_greenlets()
         thread = None if owner is not None else self._client._thread_state()
         given = owner.owner if isinstance(owner, BaseHold) else owner
@@ -144,7 +145,7 @@ class Lock(BaseLock):
             raise error(Code.EINVAL, "owner is 0")
         if thread is not None:
             thread.levels.add(level)
-        return Hold(self, level), self._take(wait, lease, level.owner)
+        return Hold(self, level), self._take(lease, level.owner)
 
     def try_lock(self, lease: Optional[Seconds] = None, owner: Optional[Owner] = None) -> Optional[Hold]:
         """Tries once. None: another owner holds it."""
@@ -254,7 +255,7 @@ class AsyncLock(BaseLock):
         future, wake = self._client._future()
         operation = Taking(level, wake)
         try:
-            operation.begin(lib.rlock_lock_async, self._take(milliseconds, lease, level.owner))
+            operation.begin(lib.rlock_lock_async, milliseconds, self._take(lease, level.owner))
             await future
             hold._granted(_grant_of(operation))
         except BaseException:

@@ -99,8 +99,8 @@ class Level:
     def grant(self) -> None:
         self._live[0] = 1
 
-    def lock(self, take: Any, grant: Any) -> int:
-        return int(lib.rlock_py_lock(self.handle, take, grant, self._live))
+    def lock(self, milliseconds: int, take: Any, grant: Any) -> int:
+        return int(lib.rlock_py_lock(self.handle, milliseconds, take, grant, self._live))
 
     def unlock(self) -> int:
         return int(lib.rlock_py_unlock(self.handle, self.owner, self._live))
