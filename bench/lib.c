@@ -46,11 +46,11 @@ static void *open_clients(const struct bench_run *run)
 
     TEST_CHECK(clients != NULL);
     for (int i = 0; i < run->n_servers; i++) {
-        const struct rlock_client_opts opts =
+        const struct rlock_client_opts *opts =
             RLOCK_CLIENT_OPTS(.url = run->url[i], .op_timeout_ms = OPEN_TIMEOUT_MS,
                               .renewed_lease_ms = run->one->lease_ms);
 
-        must(rlock_client_open(&opts, &clients->of_server[i]), "open");
+        must(rlock_client_open(opts, &clients->of_server[i]), "open");
     }
     return clients;
 }
@@ -85,7 +85,7 @@ static struct rlock_handle *make_group(const struct bench_run *run, const struct
     if (is_multi) {
         must(rlock_multi_new(members, n, NULL, &group), "multi");
     } else { /* the servers have only just started */
-        must(rlock_redlock_new(members, n, &RLOCK_OPTS(.max_lease_ms = -1), &group), "redlock");
+        must(rlock_redlock_new(members, n, RLOCK_OPTS(.max_lease_ms = -1), &group), "redlock");
     }
     return group;
 }

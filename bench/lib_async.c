@@ -31,11 +31,11 @@ static void must(int code, const char *what)
 
 static struct rlock_client *open_client(const struct bench_run *run, int loop)
 {
-    const struct rlock_client_opts opts =
+    const struct rlock_client_opts *opts =
         RLOCK_CLIENT_OPTS(.url = run->url[0], .op_timeout_ms = OPEN_TIMEOUT_MS, .loop = loop);
     struct rlock_client *client = NULL;
 
-    must(rlock_client_open(&opts, &client), "open");
+    must(rlock_client_open(opts, &client), "open");
     return client;
 }
 

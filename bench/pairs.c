@@ -70,14 +70,14 @@ static bool publish(struct test_server *server, bool sharded)
 static void messages(const struct rlock_client_opts *opts, struct test_server *server, size_t n)
 {
     const bool sharded = test_server_has_command(server, "SPUBLISH");
-    const struct rlock_take *take = RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = 1);
+    const struct rlock_take *take = RLOCK_TAKE(.owner = 1);
     struct rlock_client *client = NULL;
     struct rlock_handle *lock = NULL;
 
     test_server_do(server, "HSET name other:1 1");
     TEST_CHECK(rlock_client_open(opts, &client) == 0);
     TEST_CHECK(rlock_reentrant_new(client, "name", NULL, &lock) == 0);
-    TEST_CHECK(rlock_lock_async(lock, take, NULL, NULL, NULL) == 0);
+    TEST_CHECK(rlock_lock_async(lock, RLOCK_FOREVER, take, NULL, NULL, NULL) == 0);
     while (!publish(server, sharded)) {
         rounds_before(client);
     }
@@ -97,7 +97,7 @@ int main(int argc, char **argv)
     const struct test_server_opts alone = {.transport = TEST_UNIX};
     const struct test_server_opts large = {.transport = TEST_TCP, .conf = cluster_large_conf};
     struct test_server *servers[2] = {test_server_start(argc >= 3 ? &large : &alone)};
-    struct rlock_client_opts opts = RLOCK_CLIENT_OPTS(.op_timeout_ms = 10000);
+    struct rlock_client_opts opts = *RLOCK_CLIENT_OPTS(.op_timeout_ms = 10000);
     char url[256];
 
     snprintf(url, sizeof(url), "%s", test_server_url(servers[0]));

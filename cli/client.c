@@ -67,7 +67,7 @@ static void forget_secrets(struct cli_options *opts)
 int cli_client_open(struct cli_options *opts, struct cli_sink *sink,
                     struct rlock_client **ret_client)
 {
-    const struct rlock_client_opts client_opts =
+    const struct rlock_client_opts *client_opts =
         RLOCK_CLIENT_OPTS(.url = opts->url, .password = opts->password, .key_prefix = opts->prefix,
                           .ca_file = opts->ca_file, .cert_file = opts->cert_file,
                           .key_file = opts->key_file, .renewed_lease_ms = opts->renewed_lease_ms,
@@ -77,7 +77,7 @@ int cli_client_open(struct cli_options *opts, struct cli_sink *sink,
                           .sentinel_password = opts->sentinel_password,
                           .sentinel_tls = opts->sentinel_plain ? -1 : 0, .acks = opts->acks,
                           .acks_on_disk = opts->acks_on_disk, .announce_both = opts->announce_both);
-    const int code = rlock_client_open(&client_opts, ret_client);
+    const int code = rlock_client_open(client_opts, ret_client);
 
     if (opts->redlock == NULL) { /* else there are more servers to open with them */
         forget_secrets(opts);
@@ -88,11 +88,11 @@ int cli_client_open(struct cli_options *opts, struct cli_sink *sink,
 int cli_lock_make(const struct cli_options *opts, struct rlock_client *client, const char *name,
                   struct rlock_handle **ret_lock)
 {
-    const struct rlock_opts lock_opts =
+    const struct rlock_opts *lock_opts =
         RLOCK_OPTS(.max_hold_ms = opts->max_hold_ms, .fair_slot_ms = opts->fair_slot_ms,
                    .no_reentry = opts->no_reentry);
     cli_new_fn *make = opts->kind != NULL ? opts->kind->make : rlock_reentrant_new;
-    const int code = make(client, name, &lock_opts, ret_lock);
+    const int code = make(client, name, lock_opts, ret_lock);
 
     return code == 0 ? 0 : cli_fail(opts, name, code);
 }

@@ -90,12 +90,12 @@ static int make_members(struct cli_team *team, const struct cli_options *opts)
 
 static int make_lock(struct cli_team *team, const struct cli_options *opts)
 {
-    const struct rlock_opts redlock = RLOCK_OPTS(.max_lease_ms = opts->max_lease_ms);
+    const struct rlock_opts *redlock = RLOCK_OPTS(.max_lease_ms = opts->max_lease_ms);
     const size_t n = (size_t)team->n_members;
     int code;
 
     if (opts->is_redlock) {
-        code = rlock_redlock_new(team->members, n, &redlock, &team->lock);
+        code = rlock_redlock_new(team->members, n, redlock, &team->lock);
     } else if (opts->n_names > 0) {
         code = rlock_multi_new(team->members, n, NULL, &team->lock);
     } else {

@@ -233,7 +233,7 @@ static void on_lost(const struct rlock_loss *loss, void *payload)
 static int open_client(struct rlock_client **ret_client)
 {
     return rlock_client_open(
-        &RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = LEASE_MS, .on_lost = on_lost),
+        RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = LEASE_MS, .on_lost = on_lost),
         ret_client);
 }
 

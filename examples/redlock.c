@@ -80,12 +80,12 @@ static int open_lock(struct rlock_client *clients[SERVERS], struct rlock_handle 
 
     for (int i = 0; i < SERVERS && code == 0; i++) {
         code = rlock_client_open(
-            &RLOCK_CLIENT_OPTS(.url = urls[i], .renewed_lease_ms = MAX_LEASE_MS), &clients[i]);
+            RLOCK_CLIENT_OPTS(.url = urls[i], .renewed_lease_ms = MAX_LEASE_MS), &clients[i]);
         code = code == 0 ? rlock_reentrant_new(clients[i], "counter", NULL, &members[i]) : code;
     }
     if (code == 0) {
-        code = rlock_redlock_new(members, SERVERS, &RLOCK_OPTS(.max_lease_ms = MAX_LEASE_MS),
-                                 ret_lock);
+        code =
+            rlock_redlock_new(members, SERVERS, RLOCK_OPTS(.max_lease_ms = MAX_LEASE_MS), ret_lock);
     }
     for (int i = 0; i < SERVERS; i++) {
         (void)rlock_free(members[i]);

@@ -83,12 +83,12 @@ static void watch(int epoll_fd, int fd, struct task *task)
 
 int main(int argc, char **argv)
 {
-    struct rlock_client_opts opts =
+    const struct rlock_client_opts *opts =
         RLOCK_CLIENT_OPTS(.url = argc > 1 ? argv[1] : NULL, .loop = RLOCK_LOOP_USER);
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     struct task tasks[TASKS];
 
-    must(rlock_client_open(&opts, &client), rlock_detail());
+    must(rlock_client_open(opts, &client), rlock_detail());
     must(rlock_reentrant_new(client, "counter", NULL, &lock), rlock_detail());
     watch(epoll_fd, rlock_client_fd(client), NULL);
     for (int i = 0; i < TASKS; i++) {

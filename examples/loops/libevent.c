@@ -79,13 +79,13 @@ static void on_readable(evutil_socket_t fd, short events, void *payload)
 
 int main(int argc, char **argv)
 {
-    struct rlock_client_opts opts =
+    const struct rlock_client_opts *opts =
         RLOCK_CLIENT_OPTS(.url = argc > 1 ? argv[1] : NULL, .loop = RLOCK_LOOP_USER);
     struct task tasks[TASKS];
     struct event *readable;
 
     base = event_base_new();
-    must(rlock_client_open(&opts, &client), rlock_detail());
+    must(rlock_client_open(opts, &client), rlock_detail());
     must(rlock_reentrant_new(client, "counter", NULL, &lock), rlock_detail());
     readable = event_new(base, rlock_client_fd(client), EV_READ | EV_PERSIST, on_readable, NULL);
     (void)event_add(readable, NULL);

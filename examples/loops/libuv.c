@@ -79,12 +79,12 @@ static void on_readable(uv_poll_t *handle, int status, int events)
 
 int main(int argc, char **argv)
 {
-    struct rlock_client_opts opts =
+    const struct rlock_client_opts *opts =
         RLOCK_CLIENT_OPTS(.url = argc > 1 ? argv[1] : NULL, .loop = RLOCK_LOOP_USER);
     uv_loop_t *loop = uv_default_loop();
     struct task tasks[TASKS];
 
-    must(rlock_client_open(&opts, &client), rlock_detail());
+    must(rlock_client_open(opts, &client), rlock_detail());
     must(rlock_reentrant_new(client, "counter", NULL, &lock), rlock_detail());
     (void)uv_poll_init(loop, &poll_client, rlock_client_fd(client));
     (void)uv_poll_start(&poll_client, UV_READABLE, on_readable);

@@ -130,10 +130,10 @@ bool kind_exists(const char *kind)
 
 static int open_locks(struct rlock_client **ret_client)
 {
-    const struct rlock_client_opts opts =
+    const struct rlock_client_opts *opts =
         RLOCK_CLIENT_OPTS(.url = server_url(), .renewed_lease_ms = settings.killing ? LEASE_MS : 0);
     const struct kind *kind = find_kind(settings.kind);
-    int code = kind != NULL ? rlock_client_open(&opts, ret_client) : RLOCK_EINVAL;
+    int code = kind != NULL ? rlock_client_open(opts, ret_client) : RLOCK_EINVAL;
 
     for (int i = 0; i < THINGS * MOST && code == 0; i++) {
         char name[32];

@@ -12,8 +12,7 @@
  *
  * Calling sequence:
  *
- *     struct rlock_client_opts opts = RLOCK_CLIENT_OPTS(.url = "redis://localhost");
- *     rlock_client_open(&opts, &client);
+ *     rlock_client_open(RLOCK_CLIENT_OPTS(.url = "redis://localhost"), &client);
  *     rlock_reentrant_new(client, "orders", NULL, &lock);
  *     if (rlock_lock(lock) == 0) {
  *         ... while (rlock_is_valid(lock)) ...
@@ -25,7 +24,7 @@
  * Functions return 0 or a negative enum rlock_code, unless their comments say otherwise. They write
  * outputs only on success. Times are in milliseconds. In an option, zero always selects the
  * documented default. Structs that begin with their size may grow in later versions (docs/abi.md).
- * C sets the size with macros; C++ and other languages call rlock_..._init() instead.
+ * C sets the size with macros; C++ and other languages call rlock_init() instead.
  *
  * C++ has <rlock/rlock.hpp>. Some FFI parsers accept only declarations. For them, preprocess this
  * file with RLOCK_PLAIN defined (cc -E -P -DRLOCK_PLAIN). The output has no attributes, no inline
@@ -147,6 +146,15 @@ RLOCK_API const char *rlock_detail(void);
 
 /* Returns the version of the library that the program runs with, for example "0.1.0". */
 RLOCK_API const char *rlock_version(void);
+
+/*
+ * Initializes a struct that begins with its size, for example a struct rlock_client_opts or a
+ * struct rlock_grant: sets the size, and everything else to zero. Options then have their defaults.
+ * C++ and other languages call this instead of the macros.
+ * size: sizeof(*ret_struct) in the caller, because the caller's header may be older or newer than
+ * the library. If size is smaller than a size_t, the call that gets the struct refuses it.
+ */
+RLOCK_API void rlock_init(void *ret_struct, size_t size);
 
 /* ---- Client ---- */
 
@@ -327,16 +335,10 @@ enum {
 };
 
 /* Makes the options of a client: you name the options that you set, and the others have their
- * defaults. RLOCK_CLIENT_OPTS(.url = "…"). C only. */
-#define RLOCK_CLIENT_OPTS(...)                                                                     \
-    ((struct rlock_client_opts){.size = sizeof(struct rlock_client_opts), __VA_ARGS__})
-
-/*
- * Sets the struct's size, and all options to their defaults. Languages without RLOCK_CLIENT_OPTS()
- * call this instead. size: sizeof(*ret_opts) in the caller, because the caller's header may be
- * older or newer than the library.
+ * defaults. RLOCK_CLIENT_OPTS(.url = "…") is a pointer, valid until the end of the block. C only.
  */
-RLOCK_API void rlock_client_opts_init(struct rlock_client_opts *ret_opts, size_t size);
+#define RLOCK_CLIENT_OPTS(...)                                                                     \
+    (&(struct rlock_client_opts){.size = sizeof(struct rlock_client_opts), __VA_ARGS__})
 
 /*
  * Opens a client: checks the options, reads the TLS files and starts connecting. It does not wait
@@ -400,11 +402,9 @@ struct rlock_opts {
 };
 
 /* Makes the options of a lock: you name the options that you set, and the others have their
- * defaults. RLOCK_OPTS(.max_hold_ms = 60000). C only. */
-#define RLOCK_OPTS(...) ((struct rlock_opts){.size = sizeof(struct rlock_opts), __VA_ARGS__})
-
-/* Sets all options to their defaults. size: see rlock_client_opts_init(). */
-RLOCK_API void rlock_opts_init(struct rlock_opts *ret_opts, size_t size);
+ * defaults. RLOCK_OPTS(.max_hold_ms = 60000) is a pointer, valid until the end of the block. C
+ * only. */
+#define RLOCK_OPTS(...) (&(struct rlock_opts){.size = sizeof(struct rlock_opts), __VA_ARGS__})
 
 /*
  * Makes a reentrant lock: its owner may lock it again, and must unlock it as many times.
@@ -578,11 +578,9 @@ struct rlock_take {
 };
 
 /* Makes the options of rlock_lock_for(): you name the options that you set, and the others have
- * their defaults. RLOCK_TAKE(.lease_ms = 10000). C only. */
+ * their defaults. RLOCK_TAKE(.lease_ms = 10000) is a pointer, valid until the end of the block. C
+ * only. */
 #define RLOCK_TAKE(...) (&(struct rlock_take){.size = sizeof(struct rlock_take), __VA_ARGS__})
-
-/* Sets all options to their defaults. size: see rlock_client_opts_init(). */
-RLOCK_API void rlock_take_init(struct rlock_take *ret_take, size_t size);
 
 /* A grant of a lock. Set .size (RLOCK_GRANT_INIT) before the call. */
 struct rlock_grant {
@@ -598,9 +596,6 @@ struct rlock_grant {
     {                                                                                              \
         sizeof(struct rlock_grant), 0, 0, 0                                                        \
     }
-
-/* Makes an empty grant for a call to fill. size: see rlock_client_opts_init(). */
-RLOCK_API void rlock_grant_init(struct rlock_grant *ret_grant, size_t size);
 
 /* Takes the lock, and waits forever if necessary: rlock_lock_for(lock, RLOCK_FOREVER, NULL, NULL).
  * Blocks. Returns what rlock_lock_for() returns, except RLOCK_EBUSY and RLOCK_ETIMEDOUT. */
@@ -731,9 +726,6 @@ struct rlock_info {
     {                                                                                              \
         sizeof(struct rlock_info), false, false, 0, 0, 0, "", "", 0, 0, 0, "", 0                   \
     }
-
-/* Makes an empty answer for a call to fill. size: see rlock_client_opts_init(). */
-RLOCK_API void rlock_info_init(struct rlock_info *ret_info, size_t size);
 
 /*
  * Asks the server about the lock. The answer was true when the server gave it. For a multi-lock or

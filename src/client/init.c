@@ -1,27 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs that lead with their size, made empty: for languages that have no macros. The size is the
- * caller's, since only the caller knows how long a struct it was compiled with. */
+/* Initializes the structs that begin with their size, for languages that cannot use the macros. The
+ * caller passes the size, because it may have been compiled with an older or newer header. */
 #include <string.h>
 
 #include <rlock/rlock.h>
 
-/* A size that has no room for itself is left to the call that gets the struct: it refuses it. */
-static void init(void *ret_sized, size_t size)
+void rlock_init(void *ret_struct, size_t size)
 {
-    memset(ret_sized, 0, size);
-    if (size >= sizeof(size)) {
-        memcpy(ret_sized, &size, sizeof(size));
+    memset(ret_struct, 0, size);
+    if (size >= sizeof(size)) { /* otherwise the call that gets the struct refuses it */
+        memcpy(ret_struct, &size, sizeof(size));
     }
 }
-
-#define INIT(kind)                                                                                 \
-    void rlock_##kind##_init(struct rlock_##kind *ret_##kind, size_t size)                         \
-    {                                                                                              \
-        init(ret_##kind, size);                                                                    \
-    }
-
-INIT(client_opts)
-INIT(opts)
-INIT(take)
-INIT(grant)
-INIT(info)

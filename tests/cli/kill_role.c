@@ -32,7 +32,7 @@ static int downgrade(struct rlock_handle *write, struct rlock_handle *read)
 
 static int play(const char *role, struct rlock_client *client)
 {
-    const struct rlock_opts first = RLOCK_OPTS(.prefer_writers = true);
+    const struct rlock_opts first = *RLOCK_OPTS(.prefer_writers = true);
     const struct rlock_opts *opts = strcmp(role, "writer-first") == 0 ? &first : NULL;
     struct rlock_handle *read = NULL, *write = NULL, *fair = NULL, *plain = NULL;
     int code = rlock_read_new(client, "a", opts, &read);
@@ -57,8 +57,8 @@ static int play(const char *role, struct rlock_client *client)
 int main(int argc, char **argv)
 {
     struct rlock_client *client = NULL;
-    const struct rlock_client_opts opts = RLOCK_CLIENT_OPTS(.url = getenv("RLOCK_URL"));
-    int code = argc > 1 ? rlock_client_open(&opts, &client) : RLOCK_EINVAL;
+    const struct rlock_client_opts *opts = RLOCK_CLIENT_OPTS(.url = getenv("RLOCK_URL"));
+    int code = argc > 1 ? rlock_client_open(opts, &client) : RLOCK_EINVAL;
 
     code = code == 0 ? play(argv[1], client) : code;
     (void)rlock_client_close(client);

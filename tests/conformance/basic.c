@@ -467,7 +467,7 @@ void the_shortest_lease_is_ten_ms(struct fixture *f)
 void a_lease_within_the_safety_margin_is_refused(struct fixture *f)
 {
     struct rlock_handle *lock =
-        lock_new(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.safety_margin_ms = 5000)));
+        lock_new(f, client_open_with(f, RLOCK_CLIENT_OPTS(.safety_margin_ms = 5000)));
 
     assert_code(TAKE(lock, 0, .lease_ms = 10000), 0);
     assert_code(rlock_unlock(lock), 0);
@@ -486,8 +486,8 @@ void wrong_locks_are_refused(struct fixture *f)
     assert_code(make(client, NULL, NULL, &lock), RLOCK_EINVAL);
     assert_code(make(client, NAME, NULL, NULL), RLOCK_EINVAL);
     assert_code(make(client, "", NULL, &lock), RLOCK_EINVAL);
-    assert_code(make(client, NAME, &RLOCK_OPTS(.name_len = 65537), &lock), RLOCK_EINVAL);
-    assert_code(make(client, NAME, &RLOCK_OPTS(.max_hold_ms = -1), &lock), RLOCK_EINVAL);
+    assert_code(make(client, NAME, RLOCK_OPTS(.name_len = 65537), &lock), RLOCK_EINVAL);
+    assert_code(make(client, NAME, RLOCK_OPTS(.max_hold_ms = -1), &lock), RLOCK_EINVAL);
     assert_code(make(client, NAME, &(struct rlock_opts){.size = 0}, &lock), RLOCK_EINVAL);
     assert_code(make(client, NAME, &(struct rlock_opts){.size = SIZE_MAX}, &lock), RLOCK_EINVAL);
     assert_null(lock);

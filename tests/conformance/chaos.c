@@ -126,7 +126,7 @@ static int work(struct test_peer *peer, void *payload)
     }
     proxy_address(chaos->f, port, url, sizeof(url));
     opts =
-        client_opts(chaos->f, &RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = chaos->lease_ms));
+        client_opts(chaos->f, RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = chaos->lease_ms));
     TEST_CHECK(rlock_client_open(&opts, &client) == 0);
     for (size_t i = 0; i < chaos->n_threads; i++) {
         workers[i] = (struct worker){.chaos = chaos,

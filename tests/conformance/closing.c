@@ -90,7 +90,7 @@ void calls_after_close_say_closed(struct fixture *f)
 
 static struct rlock_client *client_with_timeout(struct fixture *f, int64_t op_timeout_ms)
 {
-    return client_open_with(f, &RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms));
+    return client_open_with(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms));
 }
 
 /* The server says nothing, but hears what close sends before it goes. */

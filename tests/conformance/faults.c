@@ -5,7 +5,7 @@
 static struct rlock_client *client_with_timeout(struct fixture *f, int64_t op_timeout_ms)
 {
     return client_open_with(
-        f, &RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms, .connect_timeout_ms = op_timeout_ms));
+        f, RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms, .connect_timeout_ms = op_timeout_ms));
 }
 
 void without_a_server_a_call_says_so_in_time(struct fixture *f)

@@ -157,7 +157,7 @@ void max_hold_ends_a_renewed_hold(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(300), most_ms = test_ms(450);
     struct rlock_client *client = client_open_renewing(f, lease_ms);
-    struct rlock_handle *lock = lock_with(f, client, NAME, &RLOCK_OPTS(.max_hold_ms = most_ms));
+    struct rlock_handle *lock = lock_with(f, client, NAME, RLOCK_OPTS(.max_hold_ms = most_ms));
     const int64_t since_us = test_now_us();
 
     assert_code(rlock_lock(lock), 0);
@@ -172,7 +172,7 @@ void max_hold_counts_from_the_first_level(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(300), most_ms = test_ms(450);
     struct rlock_client *client = client_open_renewing(f, lease_ms);
-    struct rlock_handle *lock = lock_with(f, client, NAME, &RLOCK_OPTS(.max_hold_ms = most_ms));
+    struct rlock_handle *lock = lock_with(f, client, NAME, RLOCK_OPTS(.max_hold_ms = most_ms));
     const int64_t since_us = test_now_us();
     int64_t over_us = 0;
 
@@ -192,7 +192,7 @@ void max_hold_limits_fixed_leases(struct fixture *f)
 {
     const int64_t most_ms = test_ms(400);
     struct rlock_handle *lock =
-        lock_with(f, client_open(f), NAME, &RLOCK_OPTS(.max_hold_ms = most_ms));
+        lock_with(f, client_open(f), NAME, RLOCK_OPTS(.max_hold_ms = most_ms));
     struct rlock_grant grant = {.size = sizeof(grant)};
     const int64_t since_us = test_now_us();
 
@@ -209,7 +209,7 @@ void max_hold_limits_fixed_leases(struct fixture *f)
 void max_hold_shorter_than_the_lease_is_the_lease(struct fixture *f)
 {
     struct rlock_handle *lock =
-        lock_with(f, client_open(f), NAME, &RLOCK_OPTS(.max_hold_ms = 20000));
+        lock_with(f, client_open(f), NAME, RLOCK_OPTS(.max_hold_ms = 20000));
     const int64_t since_us = test_now_us();
 
     assert_code(rlock_lock(lock), 0);
@@ -305,7 +305,7 @@ void valid_ms_counts_down(struct fixture *f)
 
 void a_safety_margin_shortens_validity_and_not_the_lease(struct fixture *f)
 {
-    struct rlock_client *client = client_open_with(f, &RLOCK_CLIENT_OPTS(.safety_margin_ms = 7000));
+    struct rlock_client *client = client_open_with(f, RLOCK_CLIENT_OPTS(.safety_margin_ms = 7000));
     struct rlock_handle *lock = lock_new(f, client);
     const int64_t since_us = test_now_us();
 

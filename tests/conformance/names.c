@@ -14,11 +14,11 @@ static void excludes_by_name(struct fixture *f, struct rlock_client *clients[2],
     struct rlock_handle *lock = NULL, *same = NULL, *shorter = NULL;
     size_t len = 0;
 
-    assert_code(f->kind->make(clients[0], name.at, &RLOCK_OPTS(.name_len = name.len), &lock), 0);
-    assert_code(f->kind->make_rival(clients[1], name.at, &RLOCK_OPTS(.name_len = name.len), &same),
+    assert_code(f->kind->make(clients[0], name.at, RLOCK_OPTS(.name_len = name.len), &lock), 0);
+    assert_code(f->kind->make_rival(clients[1], name.at, RLOCK_OPTS(.name_len = name.len), &same),
                 0);
     assert_code(
-        f->kind->make_rival(clients[1], name.at, &RLOCK_OPTS(.name_len = name.len - 1), &shorter),
+        f->kind->make_rival(clients[1], name.at, RLOCK_OPTS(.name_len = name.len - 1), &shorter),
         0);
     assert_memory_equal(rlock_name(lock, &len), name.at, name.len);
     assert_int_equal(len, name.len);
@@ -75,7 +75,7 @@ void a_name_may_have_64_KiB(struct fixture *f)
 
 void a_key_prefix_keeps_lives_apart(struct fixture *f)
 {
-    const struct rlock_client_opts staging = RLOCK_CLIENT_OPTS(.key_prefix = "staging:");
+    const struct rlock_client_opts staging = *RLOCK_CLIENT_OPTS(.key_prefix = "staging:");
     struct rlock_client *plain = client_open(f);
     struct rlock_client *prefixed[2] = {client_open_with(f, &staging),
                                         client_open_with(f, &staging)};

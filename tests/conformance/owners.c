@@ -188,7 +188,7 @@ void a_loss_names_the_given_owner(struct fixture *f)
 void an_unlock_that_gets_no_turn_ends_the_hold(struct fixture *f)
 {
     struct rlock_client *client =
-        client_open_with(f, &RLOCK_CLIENT_OPTS(.op_timeout_ms = 80 * test_slack()));
+        client_open_with(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 80 * test_slack()));
     struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     int code;
 
@@ -214,7 +214,7 @@ void an_unlock_behind_a_waiting_take_ends_in_time(struct fixture *f)
 {
     const int64_t timeout_ms = 80 * test_slack();
     struct rlock_client *client =
-        client_open_with(f, &RLOCK_CLIENT_OPTS(.op_timeout_ms = timeout_ms));
+        client_open_with(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = timeout_ms));
     struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *taker = actor_open(f);
     int64_t since_us;

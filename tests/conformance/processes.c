@@ -11,7 +11,7 @@ enum { SAYS_READY = 1, SAYS_GO };
 static struct rlock_client *child_client(const struct fixture *f, int64_t renewed_lease_ms)
 {
     const struct rlock_client_opts opts =
-        client_opts(f, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = renewed_lease_ms));
+        client_opts(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = renewed_lease_ms));
     struct rlock_client *client = NULL;
 
     TEST_CHECK(rlock_client_open(&opts, &client) == 0);

@@ -171,7 +171,7 @@ void a_channel_has_braces_unless_the_name_has_one(struct fixture *f)
 
 void a_key_prefix_is_redissons_name_mapper(struct fixture *f)
 {
-    struct rlock_client *client = client_open_with(f, &RLOCK_CLIENT_OPTS(.key_prefix = "{app}:"));
+    struct rlock_client *client = client_open_with(f, RLOCK_CLIENT_OPTS(.key_prefix = "{app}:"));
     struct rlock_handle *lock = lock_new(f, client);
     const int fd = listen_to(f, "redisson_lock__channel:{app}:" NAME);
 

@@ -46,12 +46,12 @@ static int act_visit(struct rlock_handle *lock, int64_t wait_ms, const struct rl
 static struct rlock_handle *open_lock(struct rlock_client **ret_client)
 {
     const struct rlock_client_opts opts =
-        client_opts(plan.f, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = plan.renewed_lease_ms));
+        client_opts(plan.f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = plan.renewed_lease_ms));
     struct rlock_handle *lock = NULL;
 
     TEST_CHECK(rlock_client_open(&opts, ret_client) == 0);
-    TEST_CHECK(
-        rlock_fair_new(*ret_client, NAME, &RLOCK_OPTS(.fair_slot_ms = plan.slot_ms), &lock) == 0);
+    TEST_CHECK(rlock_fair_new(*ret_client, NAME, RLOCK_OPTS(.fair_slot_ms = plan.slot_ms), &lock) ==
+               0);
     return lock;
 }
 
@@ -130,8 +130,8 @@ static void meet(struct fixture *f, struct ours *ours)
     for (size_t i = 0; i < 2; i++) {
         ours->clients[i] = client_open(f);
     }
-    ours->holder = lock_with(f, ours->clients[0], NAME, &RLOCK_OPTS(.fair_slot_ms = plan.slot_ms));
-    ours->waiting = lock_with(f, ours->clients[1], NAME, &RLOCK_OPTS(.fair_slot_ms = plan.slot_ms));
+    ours->holder = lock_with(f, ours->clients[0], NAME, RLOCK_OPTS(.fair_slot_ms = plan.slot_ms));
+    ours->waiting = lock_with(f, ours->clients[1], NAME, RLOCK_OPTS(.fair_slot_ms = plan.slot_ms));
     ours->actor = actor_open(f);
 }
 

@@ -38,7 +38,7 @@ static long long beyond_slots(struct fixture *f, const char *slot_ms)
 
 static int wait_to_be_killed(struct test_peer *peer, void *payload)
 {
-    const struct rlock_client_opts opts = client_opts(payload, &RLOCK_CLIENT_OPTS(.url = NULL));
+    const struct rlock_client_opts opts = client_opts(payload, RLOCK_CLIENT_OPTS(.url = NULL));
     struct rlock_client *client = NULL;
     struct rlock_handle *lock = NULL;
 
@@ -188,7 +188,7 @@ struct party {
 static void meet(struct fixture *f, struct party *party, int64_t slot_ms)
 {
     for (size_t i = 0; i < 5; i++) {
-        party->locks[i] = lock_with(f, client_open(f), NAME, &RLOCK_OPTS(.fair_slot_ms = slot_ms));
+        party->locks[i] = lock_with(f, client_open(f), NAME, RLOCK_OPTS(.fair_slot_ms = slot_ms));
         party->actors[i] = actor_open(f);
     }
 }

@@ -63,7 +63,7 @@ static bool may_be_put_out(size_t n, int64_t began_us)
 static void let_in(struct fixture *f, size_t n_clients, size_t n, int rounds, bool in_haste)
 {
     /* the scripts of hundreds at once may keep the server busy for longer than a call has here */
-    const struct rlock_client_opts opts = RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack());
+    const struct rlock_client_opts *opts = RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack());
     struct rlock_handle **locks = calloc(n_clients, sizeof(*locks));
     struct actor **actors = calloc(n, sizeof(*actors));
     struct chronicle *chronicle = chronicle_begin(f);
@@ -72,7 +72,7 @@ static void let_in(struct fixture *f, size_t n_clients, size_t n, int rounds, bo
 
     begin_crowd(rounds, in_haste);
     for (size_t i = 0; i < n_clients; i++) {
-        locks[i] = lock_new(f, client_open_with(f, &opts));
+        locks[i] = lock_new(f, client_open_with(f, opts));
         (void)is_locked(locks[i]); /* connected now: short waits are for the lock */
     }
     for (size_t i = 0; i < n; i++) {

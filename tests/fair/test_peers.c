@@ -79,7 +79,7 @@ HALL_TEST(peers_and_we_share_a_queue, f)
 HALL_TEST(a_peer_that_takes_too_much_along_does_no_harm, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock_handle *lock = lock_with(f, client, NAME, &RLOCK_OPTS(.fair_slot_ms = 3000));
+    struct rlock_handle *lock = lock_with(f, client, NAME, RLOCK_OPTS(.fair_slot_ms = 3000));
     struct actor *actor = actor_open(f);
     struct hall_queue queue;
     long long before;
@@ -191,7 +191,7 @@ HALL_TEST(a_silent_peer_is_passed_over, f)
 HALL_TEST(a_dead_peer_is_passed_over_after_a_peers_release, f)
 {
     struct rlock_handle *lock =
-        lock_with(f, client_open(f), NAME, &RLOCK_OPTS(.fair_slot_ms = 3000));
+        lock_with(f, client_open(f), NAME, RLOCK_OPTS(.fair_slot_ms = 3000));
     struct actor *actor = actor_open(f);
     int64_t released_us;
 
@@ -233,8 +233,7 @@ HALL_TEST(nobody_polls_while_another_is_the_head, f)
     long long calls;
     int fd;
 
-    meet_with(f, &pair,
-              &RLOCK_OPTS(.fair_slot_ms = 3000)); /* look every second, until it is free */
+    meet_with(f, &pair, RLOCK_OPTS(.fair_slot_ms = 3000)); /* look every second, until it is free */
     assert_true(peer_takes(f, "H:1", 30000, 3000));
     assert_true(peer_queues(f, "J:1", 3000));
     fd = peer_listens(f, "J:1");

@@ -91,10 +91,10 @@ HALL_TEST(without_reentry_the_holder_is_refused, f)
 {
     struct trio trio;
     struct rlock_handle *twin;
-    const struct rlock_opts opts = RLOCK_OPTS(.no_reentry = true);
+    const struct rlock_opts *opts = RLOCK_OPTS(.no_reentry = true);
 
-    meet_with(f, &trio, &opts);
-    twin = lock_with(f, trio.clients[0], NAME, &opts);
+    meet_with(f, &trio, opts);
+    twin = lock_with(f, trio.clients[0], NAME, opts);
     assert_code(rlock_lock(trio.locks[0]), 0);
     assert_code(rlock_lock(trio.locks[0]), RLOCK_EREACQUIRE);
     assert_code(rlock_try_lock(trio.locks[0]), RLOCK_EREACQUIRE);
@@ -189,10 +189,10 @@ HALL_TEST(force_tells_the_head, f)
 HALL_TEST(a_lock_that_is_deleted_goes_to_the_head, f)
 {
     struct trio trio;
-    const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = 3000);
+    const struct rlock_opts *opts = RLOCK_OPTS(.fair_slot_ms = 3000);
     int64_t deleted_us;
 
-    meet_with(f, &trio, &opts);
+    meet_with(f, &trio, opts);
     assert_code(rlock_lock(trio.locks[0]), 0);
     hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_take, RLOCK_FOREVER, NULL);
     test_server_do(f->server, "DEL " NAME);
@@ -247,7 +247,7 @@ HALL_TEST(a_head_that_gives_up_wakes_the_next, f)
 
     meet(f, &trio);
     proxy = proxy_start_unix(test_server_unix_url(f->server));
-    slow = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = 20000));
+    slow = client_open_with(f, RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = 20000));
     lock = lock_new(f, slow);
     assert_code(rlock_lock(trio.locks[0]), 0);
     actor_begin(trio.waiters[0], act_take, lock, 1000, NULL);
@@ -275,7 +275,7 @@ HALL_TEST(who_timed_out_on_a_silent_server_leaves_too, f)
 
     assert_true(peer_takes(f, "H:1", 60000, SLOT_MS));
     for (size_t i = 0; i < 2; i++) {
-        clients[i] = client_open_with(f, &RLOCK_CLIENT_OPTS(.op_timeout_ms = 200));
+        clients[i] = client_open_with(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 200));
         actor_begin(waiters[i], act_take, lock_new(f, clients[i]), 900, NULL);
         hall_await_queued(f, i + 1);
     }

@@ -289,10 +289,10 @@ HALL_TEST(a_waiter_mends_its_entry, f)
 {
     struct line line;
     struct rlock_handle *waiting;
-    const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = 3000);
+    const struct rlock_opts *opts = RLOCK_OPTS(.fair_slot_ms = 3000);
 
     line_up(f, &line, 0, RLOCK_TAKE(.lease_ms = 60000), 0, NULL);
-    waiting = lock_with(f, line.clients[0], NAME, &opts);
+    waiting = lock_with(f, line.clients[0], NAME, opts);
     actor_begin(line.actors[0] = actor_open(f), act_take, waiting, RLOCK_FOREVER, NULL);
     hall_await_queued(f, 1);
     hall_queue(f, &line.queue);
@@ -333,10 +333,10 @@ HALL_TEST(a_waiter_that_queued_again_keeps_its_score, f)
 /* Redisson's sums stand still, and put out who waits longer than its slot. */
 HALL_TEST(a_waiter_outlives_its_slot, f)
 {
-    const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = 1000);
+    const struct rlock_opts *opts = RLOCK_OPTS(.fair_slot_ms = 1000);
     struct rlock_client *client = client_open_renewing(f, 600);
-    struct rlock_handle *lock = lock_with(f, client, NAME, &opts);
-    struct rlock_handle *other = lock_with(f, client_open(f), NAME, &opts);
+    struct rlock_handle *lock = lock_with(f, client, NAME, opts);
+    struct rlock_handle *other = lock_with(f, client_open(f), NAME, opts);
     struct actor *actor = actor_open(f);
     struct hall_queue queue;
     long long end;
@@ -358,7 +358,7 @@ HALL_TEST(a_waiter_outlives_its_slot, f)
 HALL_TEST(names_follow_prefix_and_braces, f)
 {
     struct rlock_client *plain = client_open(f);
-    struct rlock_client *prefixed = client_open_with(f, &RLOCK_CLIENT_OPTS(.key_prefix = "p:"));
+    struct rlock_client *prefixed = client_open_with(f, RLOCK_CLIENT_OPTS(.key_prefix = "p:"));
     struct rlock_handle *locks[] = {lock_named(f, plain, "a"), lock_named(f, prefixed, "a"),
                                     lock_named(f, plain, "x{a}y")};
     static const char *const queues[] = {"redisson_lock_queue:{a}", "redisson_lock_queue:{p:a}",
@@ -403,9 +403,8 @@ HALL_TEST(options_have_their_ranges, f)
     struct rlock_client *client = client_open(f);
     struct rlock_handle *lock = NULL;
 
-    assert_code(rlock_fair_new(client, NAME, &RLOCK_OPTS(.fair_slot_ms = 999), &lock),
-                RLOCK_EINVAL);
-    assert_code(rlock_fair_new(client, NAME, &RLOCK_OPTS(.fair_slot_ms = -1), &lock), RLOCK_EINVAL);
+    assert_code(rlock_fair_new(client, NAME, RLOCK_OPTS(.fair_slot_ms = 999), &lock), RLOCK_EINVAL);
+    assert_code(rlock_fair_new(client, NAME, RLOCK_OPTS(.fair_slot_ms = -1), &lock), RLOCK_EINVAL);
     assert_null(lock);
     assert_string_equal(rlock_kind(lock_new(f, client)), "fair");
 }

@@ -155,8 +155,8 @@ void check_seen(void)
 
 struct rlock_client_opts opts_of(const char *url)
 {
-    return RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 100 * test_slack(),
-                             .connect_timeout_ms = 100 * test_slack());
+    return *RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 100 * test_slack(),
+                              .connect_timeout_ms = 100 * test_slack());
 }
 
 struct rlock_client *open_client(const struct rlock_client_opts *opts)
@@ -278,7 +278,7 @@ void open_group(struct group *group, struct fixture *f, int64_t max_lease_ms, bo
     }
     assert_code(record(MULTI_NEW, rlock_multi_new(group->members, 2, NULL, &group->multi)), 0);
     assert_code(record(REDLOCK_NEW, rlock_redlock_new(group->members, SERVERS,
-                                                      &RLOCK_OPTS(.max_lease_ms = max_lease_ms),
+                                                      RLOCK_OPTS(.max_lease_ms = max_lease_ms),
                                                       &group->redlock)),
                 0);
 }

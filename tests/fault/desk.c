@@ -34,14 +34,14 @@ static void on_log(enum rlock_level level, const char *text, void *payload)
 int desk_open_client(struct desk *desk, size_t server, int64_t lease_ms,
                      struct rlock_client **ret_client)
 {
-    const struct rlock_client_opts opts =
+    const struct rlock_client_opts *opts =
         RLOCK_CLIENT_OPTS(.url = test_server_url(desk->servers[server]),
                           .renewed_lease_ms = lease_ms, .connect_timeout_ms = 1000 * test_slack(),
                           .op_timeout_ms = 3000 * test_slack(),
                           .ca_file = test_server_cacert(desk->servers[server]), .on_lost = on_lost,
                           .on_log = on_log, .log_level = RLOCK_LOG_DEBUG, .payload = desk);
 
-    return rlock_client_open(&opts, ret_client);
+    return rlock_client_open(opts, ret_client);
 }
 
 /* A warm client: its connection is up, and nothing was asked for but that. */

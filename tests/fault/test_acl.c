@@ -56,11 +56,11 @@ FIXTURE_WITH_TEST(a_wrong_password_is_final_and_never_repeated_in_a_text, f,
 {
     struct user *user;
 
-    is_turned_away(f, RLOCK_CLIENT_OPTS(.password = NULL), "password");
-    is_turned_away(f, RLOCK_CLIENT_OPTS(.password = SECRET), "WRONGPASS");
-    is_turned_away(f, RLOCK_CLIENT_OPTS(.user = "nobody", .password = SECRET), "WRONGPASS");
-    is_turned_away(f, RLOCK_CLIENT_OPTS(.user = "off", .password = "good"), "WRONGPASS");
-    user = user_open(f, RLOCK_CLIENT_OPTS(.password = "good"));
+    is_turned_away(f, *RLOCK_CLIENT_OPTS(.password = NULL), "password");
+    is_turned_away(f, *RLOCK_CLIENT_OPTS(.password = SECRET), "WRONGPASS");
+    is_turned_away(f, *RLOCK_CLIENT_OPTS(.user = "nobody", .password = SECRET), "WRONGPASS");
+    is_turned_away(f, *RLOCK_CLIENT_OPTS(.user = "off", .password = "good"), "WRONGPASS");
+    user = user_open(f, *RLOCK_CLIENT_OPTS(.password = "good"));
     assert_code(user_visit(user, 0, NULL), 0);
 }
 
@@ -68,8 +68,8 @@ FIXTURE_WITH_TEST(a_password_that_changes_ends_waiters_and_in_time_holds, f,
                   .server.conf = with_password)
 {
     struct user *user =
-        user_open(f, RLOCK_CLIENT_OPTS(.password = "good", .renewed_lease_ms = LEASE_MS));
-    struct user *other = user_open(f, RLOCK_CLIENT_OPTS(.password = "good"));
+        user_open(f, *RLOCK_CLIENT_OPTS(.password = "good", .renewed_lease_ms = LEASE_MS));
+    struct user *other = user_open(f, *RLOCK_CLIENT_OPTS(.password = "good"));
     struct waiter waiter;
     int64_t began_us;
     int code;
@@ -143,7 +143,7 @@ static void denied_inside_a_script(const char *program)
 
     fixture_open(&f, &(struct fixture_opts){.server.program = program});
     verbs_load(&f);
-    user = user_open(&f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
+    user = user_open(&f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         is_denied(&f, user, cases[i].verb, cases[i].rule);
     }
@@ -164,7 +164,7 @@ TEST(what_valkey_denies_inside_a_script_is_a_matter_of_permission)
 
 FIXTURE_TEST(a_lease_that_is_not_permitted_leaves_no_lock_without_an_end, f)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.url = NULL));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.url = NULL));
 
     say(f, "ACL SETUSER default -pexpire");
     assert_code(rlock_try_lock(user->lock), RLOCK_EPERM);
@@ -173,7 +173,7 @@ FIXTURE_TEST(a_lease_that_is_not_permitted_leaves_no_lock_without_an_end, f)
 
 FIXTURE_TEST(an_end_that_is_not_permitted_leaves_no_queue_without_one, f)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.url = NULL));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.url = NULL));
     struct user *rival = user_open_direct(f);
     struct rlock_handle *locks[2] = {NULL};
 
@@ -192,7 +192,7 @@ FIXTURE_TEST(an_end_that_is_not_permitted_leaves_no_queue_without_one, f)
 
 FIXTURE_TEST(a_renewal_that_is_not_permitted_loses_the_hold_in_time, f)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
     struct user *rival = user_open_direct(f);
 
     assert_code(rlock_try_lock(user->lock), 0);
@@ -208,7 +208,7 @@ FIXTURE_TEST(a_renewal_that_is_not_permitted_loses_the_hold_in_time, f)
 FIXTURE_TEST(a_release_that_is_not_permitted_is_not_tried_for_ever, f)
 {
     struct user *user = user_open(
-        f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 3000 * test_slack(), .renewed_lease_ms = LEASE_MS));
+        f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 3000 * test_slack(), .renewed_lease_ms = LEASE_MS));
     int64_t began_us;
 
     assert_code(rlock_try_lock(user->lock), 0);
@@ -260,7 +260,7 @@ static void may_not_subscribe(const char *rule)
     struct user *user, *rival;
 
     fixture_open(&f, NULL);
-    user = user_open(&f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack()));
+    user = user_open(&f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack()));
     rival = user_open_direct(&f);
     test_server_do(f.server, "ACL SETUSER default %s", rule);
     for (int i = 0; i < 4; i++) {
@@ -282,7 +282,7 @@ TEST(waiters_that_may_not_use_the_channel_poll_and_say_so_once)
 
 FIXTURE_WITH_TEST(a_refused_subscription_does_not_disturb_another, f, .proxy = PROXY_AS_LEG)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
     struct user *rival = user_open_direct(f);
     struct rlock_handle *other = user_lock(user, "b");
     struct waiter waiter, refused;
@@ -321,7 +321,7 @@ TEST(an_unsubscription_that_is_refused_is_not_asked_for_again)
     struct waiter waiter;
 
     fixture_open(&f, NULL);
-    user = user_open(&f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack()));
+    user = user_open(&f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack()));
     rival = user_open_direct(&f);
     test_server_do(f.server, "ACL SETUSER default -unsubscribe");
     assert_code(rlock_try_lock(rival->lock), 0);
@@ -341,7 +341,7 @@ static void may_not_publish(const char *rule)
     struct waiter waiter;
 
     fixture_open(&f, NULL);
-    user = user_open(&f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
+    user = user_open(&f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
     rival = user_open_direct(&f);
     assert_code(rlock_try_lock(user->lock), 0);
     waiter_start(&waiter, rival, 60000, NULL);
@@ -419,9 +419,9 @@ static void recipe_suffices(const char *program)
     struct rlock_handle *lock;
 
     fixture_open(&f, &(struct fixture_opts){.server = {.program = program, .conf = recipe}});
-    user = user_open(&f, RLOCK_CLIENT_OPTS(.user = "locker", .password = SECRET,
-                                           .op_timeout_ms = 1000 * test_slack(),
-                                           .renewed_lease_ms = LEASE_MS));
+    user = user_open(&f, *RLOCK_CLIENT_OPTS(.user = "locker", .password = SECRET,
+                                            .op_timeout_ms = 1000 * test_slack(),
+                                            .renewed_lease_ms = LEASE_MS));
     rival = user_open_direct(&f);
     lock = user_lock(user, APP);
     app_holds(&f, lock);

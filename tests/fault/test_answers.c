@@ -7,7 +7,7 @@
 static struct user *open_user(struct fixture *f)
 {
     verbs_load(f);
-    return user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 300 * test_slack()));
+    return user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 300 * test_slack()));
 }
 
 /* Each attempt from here on is answered so. */
@@ -92,9 +92,9 @@ FIXTURE_WITH_TEST(who_waits_for_the_longest_name_keeps_its_connections, f, .prox
     assert_non_null(name);
     memset(name, 'n', LEN);
     user->lock = rlock_free(user->lock);
-    assert_code(rlock_reentrant_new(user->client, name, &RLOCK_OPTS(.name_len = LEN), &user->lock),
+    assert_code(rlock_reentrant_new(user->client, name, RLOCK_OPTS(.name_len = LEN), &user->lock),
                 0);
-    assert_code(rlock_reentrant_new(rival->client, name, &RLOCK_OPTS(.name_len = LEN), &held), 0);
+    assert_code(rlock_reentrant_new(rival->client, name, RLOCK_OPTS(.name_len = LEN), &held), 0);
     assert_code(rlock_try_lock(held), 0);
     waiter_start(&waiter, user, 20000, NULL);
     assert_true(proxy_wait_subscribers(f->proxy, 1, 5000));

@@ -12,8 +12,8 @@ enum { PATIENT_MS = 60000 };
 
 static struct rlock_client_opts unhurried(void)
 {
-    return RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
-                             .connect_timeout_ms = 5000 * test_slack());
+    return *RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
+                              .connect_timeout_ms = 5000 * test_slack());
 }
 
 /* A thread that takes the lock again and again, and one that cancels it each time. */

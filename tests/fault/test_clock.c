@@ -19,8 +19,8 @@
 
 static struct rlock_client_opts unhurried(void)
 {
-    return RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack(),
-                             .connect_timeout_ms = 1000 * test_slack());
+    return *RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack(),
+                              .connect_timeout_ms = 1000 * test_slack());
 }
 
 /* Waits until so many of the user's calls wait for a lock, and nothing of them is in flight. */
@@ -44,7 +44,7 @@ TEST(the_wall_clock_may_jump)
     /* plain: TLS asks for the date, and must */
     fixture_open(&f, &(struct fixture_opts){.server.transport = TEST_TCP});
     user = user_open(
-        &f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 1000 * test_slack()));
+        &f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 1000 * test_slack()));
     rival = user_open_direct(&f);
     other = user_lock(user, "b");
     assert_code(user_visit(rival, 0, NULL), 0);
@@ -131,7 +131,7 @@ FIXTURE_WITH_TEST(a_hold_is_lost_when_the_machine_slept_past_it, f, .proxy = PRO
     int renewals;
 
     user = user_open(
-        f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 1000 * test_slack()));
+        f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 1000 * test_slack()));
     assert_code(rlock_try_lock(user->lock), 0);
     assert_true(fixture_wait_renewed(f, lease_ms));
     rule = (struct proxy_rule){.act = PROXY_PASS, .contains = script_digest("renew")};

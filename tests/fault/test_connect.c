@@ -13,7 +13,7 @@
 
 /* Timeouts are those of a user who wants to know soon; not stretched, since nothing answers. */
 #define HASTY(...)                                                                                 \
-    RLOCK_CLIENT_OPTS(.op_timeout_ms = OP_MS, .connect_timeout_ms = OP_MS / 2, __VA_ARGS__)
+    *RLOCK_CLIENT_OPTS(.op_timeout_ms = OP_MS, .connect_timeout_ms = OP_MS / 2, __VA_ARGS__)
 
 /* Every sort of call fails with ECONN, in its time. A short wait is no less patient than none. */
 static void nothing_goes(const struct user *user, const char *why)
@@ -56,7 +56,7 @@ FIXTURE_WITH_TEST(a_hold_outlives_a_time_of_refused_connections, f, .proxy = PRO
     const int64_t lease_ms = test_ms(600);
     uint64_t accepted;
 
-    user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
+    user = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
     rival = user_open_direct(f);
     assert_code(rlock_try_lock(user->lock), 0);
     accepted = proxy_stats(f->proxy).accepted;
@@ -157,7 +157,7 @@ FIXTURE_WITH_TEST(connections_reset_when_they_are_accepted_are_tried_again, f,
     struct user *user;
 
     proxy_cut_accepts(f->proxy, 3);
-    user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 2000 * test_slack()));
+    user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 2000 * test_slack()));
     assert_code(user_visit(user, 0, NULL), 0);
 }
 
@@ -200,8 +200,8 @@ FIXTURE_TEST(without_room_for_a_subscriber_waiters_poll, f)
 
     fixture_take_by_hand(f, 0);
     leave_room(f, 1);
-    user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 500 * test_slack(),
-                                          .op_timeout_ms = 1000 * test_slack()));
+    user = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = 500 * test_slack(),
+                                           .op_timeout_ms = 1000 * test_slack()));
     waiter_start(&waiter, user, 20000, NULL);
     assert_true(
         TEST_EVENTUALLY(test_server_info(f->server, "stats", "rejected_connections") > 0, 5000));
@@ -248,10 +248,10 @@ TEST(refused_options_are_left_to_the_caller)
 
     assert_code(
         rlock_client_open(
-            &RLOCK_CLIENT_OPTS(.user = user, .password = password, .op_timeout_ms = -1), &client),
+            RLOCK_CLIENT_OPTS(.user = user, .password = password, .op_timeout_ms = -1), &client),
         RLOCK_EINVAL);
     assert_code(
-        rlock_client_open(&RLOCK_CLIENT_OPTS(.user = user, .password = password, .url = "nonsense"),
+        rlock_client_open(RLOCK_CLIENT_OPTS(.user = user, .password = password, .url = "nonsense"),
                           &client),
         RLOCK_EINVAL);
     assert_string_equal(user, "somebody");

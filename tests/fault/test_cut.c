@@ -20,7 +20,7 @@ static void cut_open(struct cut *cut, int64_t op_timeout_ms)
     fixture_open(&cut->f, &(struct fixture_opts){.proxy = PROXY_AS_LEG});
     verbs_load(&cut->f);
     cut->user = user_open(
-        &cut->f, RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms, .renewed_lease_ms = LEASE_MS));
+        &cut->f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms, .renewed_lease_ms = LEASE_MS));
     cut->rival = user_open_direct(&cut->f);
     assert_code(user_visit(cut->user, 0, NULL), 0);
 }
@@ -169,7 +169,7 @@ CUT_TEST(a_reset_around_a_renewal_leaves_the_hold_renewed, cut, 2000 * test_slac
     const int64_t lease_ms = test_ms(300);
     struct user *holder;
 
-    holder = user_open(&cut->f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
+    holder = user_open(&cut->f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
     assert_code(rlock_try_lock(holder->lock), 0);
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         struct proxy_rule rule = script_rule("renew", faults[i].act);
@@ -305,8 +305,8 @@ CUT_TEST(a_connection_that_breaks_at_every_command_is_not_made_again_at_once, cu
 
 FIXTURE_WITH_TEST(resets_under_load_break_no_promise, f, .proxy = PROXY_AS_LEG)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
-                                                       .connect_timeout_ms = 5000 * test_slack()));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
+                                                        .connect_timeout_ms = 5000 * test_slack()));
     struct user *rival = user_open_direct(f);
     const int64_t wait_ms = 20000;
     struct crew crew = {.wait_ms = wait_ms};

@@ -11,7 +11,7 @@ static struct user *open_user(struct fixture *f)
 {
     verbs_load(f);
     return user_open(
-        f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS, .op_timeout_ms = 1000 * test_slack()));
+        f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS, .op_timeout_ms = 1000 * test_slack()));
 }
 
 /* ---- Another type ---- */
@@ -122,7 +122,7 @@ FIXTURE_TEST(a_key_of_another_type_beside_a_lock_stays, f)
 
         assert_code(keys[i].fair ? rlock_fair_new(user->client, LOCK_A, NULL, &lock)
                                  : rlock_write_new(user->client, LOCK_A,
-                                                   &RLOCK_OPTS(.prefer_writers = true), &lock),
+                                                   RLOCK_OPTS(.prefer_writers = true), &lock),
                     0);
         assert_code(rlock_try_lock(lock), 0);
         test_server_do(f->server, "SADD %s x", keys[i].name);

@@ -74,7 +74,7 @@ static struct user *open_user(struct fixture *f, struct primaries *all, size_t n
     proxy_add(f->proxy, &rule);
     free(answer);
     test_text(url, sizeof(url), "redis+cluster:%s", strchr(proxy_url(f->proxy), '/'));
-    return user_open(f, RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 500));
+    return user_open(f, *RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 500));
 }
 
 static void close_all(struct user *user, struct primaries *all)

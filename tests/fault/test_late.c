@@ -45,8 +45,8 @@ FIXTURE_WITH_TEST(a_late_reply_is_never_taken_for_another_commands, f, .proxy = 
     struct asker asker = {.stop = false};
 
     test_server_do(f->server, "HSET b somebody:1 7");
-    user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(25), .renewed_lease_ms = 1000,
-                                          .connect_timeout_ms = 1000 * test_slack()));
+    user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(25), .renewed_lease_ms = 1000,
+                                           .connect_timeout_ms = 1000 * test_slack()));
     rival = user_open_direct(f);
     asker.lock = user_lock(user, "b");
     proxy_jitter_us(f->proxy, test_ms(15) * 1000, 1);
@@ -81,7 +81,7 @@ static void *cancel_main(void *arg)
 
 FIXTURE_WITH_TEST(the_reply_of_an_abandoned_call_is_read_in_its_place, f, .proxy = PROXY_AS_LEG)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
     struct canceled call = {.user = user};
     struct rlock_info info = RLOCK_INFO_INIT;
     struct rlock_handle *other = user_lock(user, "b");
@@ -113,7 +113,7 @@ FIXTURE_WITH_TEST(a_grant_that_comes_after_its_lease_is_none, f, .proxy = PROXY_
     struct proxy_rule rule;
 
     verbs_load(f);
-    user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
+    user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
     rule = script_rule("acquire", PROXY_DELAY_REPLY);
     rule.delay_us = 60000;
     proxy_add(f->proxy, &rule);
@@ -128,7 +128,7 @@ FIXTURE_WITH_TEST(a_grant_that_comes_after_its_lease_is_none, f, .proxy = PROXY_
 
 FIXTURE_WITH_TEST(a_vanished_peer_is_found_out_by_a_call_that_waits, f, .proxy = PROXY_AS_LEG)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(100)));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(100)));
     int64_t began_us;
 
     assert_code(user_visit(user, 0, NULL), 0);
@@ -147,7 +147,7 @@ FIXTURE_WITH_TEST(a_hold_outlives_a_peer_that_vanished, f, .proxy = PROXY_AS_LEG
     const int64_t lease_ms = test_ms(600);
 
     user = user_open(
-        f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(100), .renewed_lease_ms = lease_ms));
+        f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(100), .renewed_lease_ms = lease_ms));
     rival = user_open_direct(f);
     assert_code(rlock_try_lock(user->lock), 0);
     for (int i = 0; i < 3; i++) {
@@ -172,7 +172,7 @@ FIXTURE_WITH_TEST(a_silent_server_loses_the_hold_at_the_end_of_its_validity, f,
                   .proxy = PROXY_AS_LEG)
 {
     struct user *user =
-        user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 100, .renewed_lease_ms = 400));
+        user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 100, .renewed_lease_ms = 400));
     struct user *rival = user_open_direct(f);
     int64_t began_us, lost_us;
 
@@ -205,7 +205,7 @@ FIXTURE_WITH_TEST(an_inspect_does_not_wait_longer_for_the_holders_address, f, .p
         int64_t began_us;
         int rule;
 
-        user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(600)));
+        user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(600)));
         assert_code(rlock_inspect(user->lock, &info), 0);
         slow.delay_us = test_ms(300) * 1000;
         (void)proxy_add(f->proxy, &slow);
@@ -235,7 +235,7 @@ static struct user *late_open(struct fixture *f)
     verbs_load(f);
     proxy_add(f->proxy, &rule);
     return user_open(
-        f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(100), .renewed_lease_ms = test_ms(1000)));
+        f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(100), .renewed_lease_ms = test_ms(1000)));
 }
 
 FIXTURE_WITH_TEST(a_late_copy_of_a_fenced_connection_leaves_no_hold, f, .proxy = PROXY_AS_LEG)
@@ -322,8 +322,8 @@ FIXTURE_WITH_TEST(eight_threads_share_one_name_over_a_slow_line, f, .proxy = PRO
     struct crew others = {.wait_ms = wait_ms, .rounds = 4};
 
     proxy_delay_us(f->proxy, 20000);
-    user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack(),
-                                          .renewed_lease_ms = 1000 * test_slack()));
+    user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack(),
+                                           .renewed_lease_ms = 1000 * test_slack()));
     rival = user_open_direct(f);
     crew_start(&crew, user, 8);
     crew_start(&others, rival, 1);
@@ -352,7 +352,7 @@ static void *give_up_main(void *arg)
 FIXTURE_WITH_TEST(an_owner_that_waits_for_its_unlock_may_take_another_kind, f,
                   .proxy = PROXY_AS_LEG)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000));
     struct giver giver = {.code = -1};
     struct proxy_rule slow;
     pthread_t thread;

@@ -17,8 +17,8 @@ static void lies_open(struct lies *lies)
 {
     fixture_open(&lies->f, &(struct fixture_opts){.proxy = PROXY_AS_LEG});
     verbs_load(&lies->f);
-    lies->user = user_open(&lies->f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
-    lies->rival = user_open(&lies->f, RLOCK_CLIENT_OPTS(.url = test_server_url(lies->f.server)));
+    lies->user = user_open(&lies->f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
+    lies->rival = user_open(&lies->f, *RLOCK_CLIENT_OPTS(.url = test_server_url(lies->f.server)));
 }
 
 static void lies_close(struct lies *lies)
@@ -213,8 +213,8 @@ LIES_TEST(a_link_that_always_lies_is_remade_with_pauses, lies)
 
     number = proxy_add(lies->f.proxy, &rule);
     /* what it may have left is released with each renewal tick: a third of the lease */
-    user = user_open(
-        &lies->f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 300 * test_slack(), .renewed_lease_ms = 1500));
+    user = user_open(&lies->f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 300 * test_slack(),
+                                                  .renewed_lease_ms = 1500));
     while (test_now_us() - began_us < 1500000) {
         assert_true(rlock_try_lock(user->lock) != 0);
         calls++;

@@ -338,8 +338,7 @@ static void make_redlock_of(struct rlock_client *const *clients, struct rlock_ha
     for (size_t i = 0; i < N_SERVERS; i++) {
         assert_code(rlock_reentrant_new(clients[i], LOCK_A, NULL, &members[i]), 0);
     }
-    assert_code(rlock_redlock_new(members, N_SERVERS, &RLOCK_OPTS(.max_lease_ms = -1), ret_lock),
-                0);
+    assert_code(rlock_redlock_new(members, N_SERVERS, RLOCK_OPTS(.max_lease_ms = -1), ret_lock), 0);
     for (size_t i = 0; i < N_SERVERS; i++) {
         (void)rlock_free(members[i]);
     }

@@ -173,7 +173,7 @@ static struct rlock_client *wait_at_the_first(struct fixture *f, const char *url
         test_server_do(f->servers[i], "HSET " LOCK_A " somebody:1 1");
         test_server_do(f->servers[i], "PEXPIRE " LOCK_A " 600000");
     }
-    client = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url));
+    client = client_open_with(f, RLOCK_CLIENT_OPTS(.url = url));
     waiter_start_on(ret_waiter, NULL, lock_named(f, client, LOCK_A), 60000, NULL);
     assert_true(TEST_EVENTUALLY(hears(f->servers[0]), 5000));
     return client;

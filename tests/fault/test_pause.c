@@ -75,9 +75,9 @@ static struct user *child_open(struct page *page, struct test_peer *peer)
 
     TEST_CHECK(test_peer_recv(peer, 10000) == 0); /* now there is an URL */
     user =
-        user_open(page->f, RLOCK_CLIENT_OPTS(.url = page->url, .renewed_lease_ms = page->lease_ms,
-                                             .op_timeout_ms = 1000 * test_slack(),
-                                             .connect_timeout_ms = 5000 * test_slack()));
+        user_open(page->f, *RLOCK_CLIENT_OPTS(.url = page->url, .renewed_lease_ms = page->lease_ms,
+                                              .op_timeout_ms = 1000 * test_slack(),
+                                              .connect_timeout_ms = 5000 * test_slack()));
     atomic_store(&page->id, user_id());
     return user;
 }
@@ -285,7 +285,7 @@ static int asker_main(struct test_peer *peer, void *payload)
 
     TEST_CHECK(test_peer_recv(peer, 10000) == 0);
     user = user_open(page->f,
-                     RLOCK_CLIENT_OPTS(.url = page->url, .op_timeout_ms = asker_timeout_ms()));
+                     *RLOCK_CLIENT_OPTS(.url = page->url, .op_timeout_ms = asker_timeout_ms()));
     TEST_CHECK(user_visit(user, 10000, NULL) == 0);
     test_peer_send(peer, 1);
     TEST_CHECK(test_peer_recv(peer, 10000) == 1);

@@ -16,8 +16,8 @@ enum { PATIENT_MS = 60000 };
 
 static struct rlock_client_opts unhurried(void)
 {
-    return RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
-                             .connect_timeout_ms = 5000 * test_slack());
+    return *RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
+                              .connect_timeout_ms = 5000 * test_slack());
 }
 
 /* ---- Threads that end ---- */
@@ -41,7 +41,7 @@ static void run_to_its_end(void *(*entry)(void *), void *arg)
 
 FIXTURE_TEST(a_thread_that_ends_with_a_hold_has_lost_it, f)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
     struct user *rival = user_open_direct(f);
     int64_t ended_us;
 
@@ -71,7 +71,7 @@ static void *lock_as_given(void *arg)
 
 FIXTURE_TEST(a_hold_of_a_given_owner_outlives_the_thread, f)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
     struct given given = {.user = user};
 
     given.owner = rlock_owner_new(user->client);
@@ -298,8 +298,8 @@ TEST(a_child_forked_in_a_callback_may_wait_and_close)
     }
     fixture_open(&f, NULL);
     assert_code(
-        rlock_client_open(&RLOCK_CLIENT_OPTS(.url = test_server_unix_url(f.server),
-                                             .on_lost = fork_in_a_callback, .payload = &forker),
+        rlock_client_open(RLOCK_CLIENT_OPTS(.url = test_server_unix_url(f.server),
+                                            .on_lost = fork_in_a_callback, .payload = &forker),
                           &client),
         0);
     assert_code(rlock_reentrant_new(client, "b", NULL, &lock), 0);
@@ -469,7 +469,7 @@ FIXTURE_TEST(close_releases_holds_and_wakes_waiters, f)
 FIXTURE_WITH_TEST(close_does_not_wait_longer_for_a_server_that_vanished, f, .proxy = PROXY_AS_LEG)
 {
     struct user *user =
-        user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 300, .connect_timeout_ms = 300));
+        user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 300, .connect_timeout_ms = 300));
 
     close_amid(f, user, 300);
     /* what it holds, and what the waiter that asks for all of them may have asked just then */

@@ -19,8 +19,8 @@ struct pubsub {
 static void pubsub_open(struct pubsub *test)
 {
     fixture_open(&test->f, &(struct fixture_opts){.proxy = PROXY_AS_LEG});
-    test->user = user_open(&test->f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
-                                                       .connect_timeout_ms = 5000 * test_slack()));
+    test->user = user_open(&test->f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
+                                                        .connect_timeout_ms = 5000 * test_slack()));
     test->rival = user_open_direct(&test->f);
 }
 
@@ -135,8 +135,8 @@ PUBSUB_TEST(a_third_of_the_messages_may_be_lost, test)
     struct crew crew = {.wait_ms = PATIENT_MS};
     struct crew others = {.wait_ms = PATIENT_MS};
 
-    other = user_open(&test->f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(300),
-                                                  .op_timeout_ms = 5000 * test_slack()));
+    other = user_open(&test->f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(300),
+                                                   .op_timeout_ms = 5000 * test_slack()));
     proxy_drop_messages(test->f.proxy, 30, 1);
     crew_start(&crew, other, 3);
     crew_start(&others, test->rival, 1);

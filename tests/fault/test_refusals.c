@@ -9,7 +9,7 @@
 static struct user *open_behind(struct fixture *f, const struct refusal *rows, int acks)
 {
     refuse(f->proxy, rows);
-    return user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack(), .acks = acks));
+    return user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack(), .acks = acks));
 }
 
 REFUSAL_TEST(locks_need_none_of_the_commands_that_ask_about_the_server, f)

@@ -21,7 +21,7 @@ static void renewal_open(struct renewal *test, int64_t lease_ms, int64_t op_time
     fixture_open(&test->f, &(struct fixture_opts){.proxy = PROXY_AS_LEG});
     verbs_load(&test->f);
     test->user = user_open(
-        &test->f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = op_timeout_ms));
+        &test->f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = op_timeout_ms));
     test->rival = user_open_direct(&test->f);
     assert_code(rlock_lock(test->user->lock), 0);
 }
@@ -98,7 +98,7 @@ RENEWAL_TEST(a_renewal_is_tried_again_up_to_the_end_of_the_lease, test, LEASE_MS
 
     assert_code(rlock_unlock(test->user->lock), 0);
     holder = user_open(&test->f,
-                       RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 60000));
+                       *RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 60000));
     assert_code(rlock_try_lock(holder->lock), 0);
     for (int i = 0; i < (test_slack() > 1 ? 1 : 2); i++) {
         struct proxy_rule rule = script_rule("renew", PROXY_REPLACE_REPLY);
@@ -180,7 +180,7 @@ RENEWAL_TEST(a_slow_renewal_is_no_step_of_the_servers_clock, test, LEASE_MS, 600
 
     assert_code(rlock_unlock(test->user->lock), 0);
     holder = user_open(&test->f,
-                       RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 60000));
+                       *RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 60000));
     assert_code(rlock_try_lock(holder->lock), 0);
     assert_true(fixture_wait_renewed(&test->f, lease_ms));
     rule.delay_us = 700000;

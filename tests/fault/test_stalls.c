@@ -59,8 +59,8 @@ static void stage_open(struct stage *stage)
     atomic_store(&goes_on, false);
     test_must(sigaction(SIGUSR1, &action, NULL), "sigaction");
     fixture_open(&stage->f, NULL);
-    stage->user = user_open(&stage->f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(LEASE_MS),
-                                                         .op_timeout_ms = 30000));
+    stage->user = user_open(&stage->f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(LEASE_MS),
+                                                          .op_timeout_ms = 30000));
     stage->k = user_lock(stage->user, "k");
     stage->held = user_lock(stage->user, "h");
     test_server_do(stage->f.server, "HSET k somebody:1 1");
@@ -241,7 +241,7 @@ int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 /* The service thread looks after the leader every 50 ms, not at every command, and not for ever. */
 FIXTURE_TEST(looking_after_the_leader_wakes_nobody_for_each_command, f)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 60000));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = 60000));
     int64_t since_us;
 
     assert_code(user_visit(user, 0, NULL), 0);

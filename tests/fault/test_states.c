@@ -11,8 +11,8 @@ enum { PATIENT_MS = 60000 };
 /* For tests in which no call may fail. */
 static struct rlock_client_opts unhurried(void)
 {
-    return RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
-                             .connect_timeout_ms = 5000 * test_slack());
+    return *RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
+                              .connect_timeout_ms = 5000 * test_slack());
 }
 
 /* ---- Scripts ---- */
@@ -34,7 +34,7 @@ FIXTURE_TEST(scripts_may_be_flushed_all_the_time, f)
 {
     struct user *user = user_open(f, unhurried());
     struct user *rival = user_open_direct(f);
-    struct user *holder = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(300)));
+    struct user *holder = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(300)));
     struct crew crew = {.wait_ms = PATIENT_MS};
     struct crew others = {.wait_ms = PATIENT_MS};
     struct rlock_handle *other;
@@ -105,7 +105,7 @@ FIXTURE_WITH_TEST(restarts_under_load_break_no_promise, f, .server.aof = true)
 
 FIXTURE_TEST(a_restart_without_the_data_is_a_loss_and_waiters_acquire, f)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(600)));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(600)));
     struct user *rival = user_open_direct(f);
     struct waiter waiter;
     enum rlock_reason reason;
@@ -128,7 +128,7 @@ FIXTURE_TEST(a_restart_without_the_data_is_a_loss_and_waiters_acquire, f)
 
 FIXTURE_TEST(flushed_data_are_a_loss_and_waiters_acquire, f)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(300)));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(300)));
     struct user *rival = user_open_direct(f);
     struct waiter waiter;
 
@@ -150,7 +150,7 @@ FIXTURE_TEST(a_full_server_refuses_new_locks_and_lets_go_of_old_ones, f)
     struct user *user, *rival;
     struct waiter waiter;
 
-    user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
+    user = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
     rival = user_open_direct(f);
     assert_code(rlock_try_lock(user->lock), 0);
     test_server_do(f->server, "CONFIG SET maxmemory 1");
@@ -196,7 +196,7 @@ FIXTURE_TEST(a_lock_is_forced_open_on_a_full_server, f)
 FIXTURE_TEST(a_paused_server_delays_and_loses_nothing, f)
 {
     struct user *user = user_open(
-        f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(100), .renewed_lease_ms = test_ms(3000)));
+        f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(100), .renewed_lease_ms = test_ms(3000)));
     struct user *rival = user_open_direct(f);
     struct waiter waiter;
     int64_t began_us;
@@ -221,8 +221,8 @@ FIXTURE_TEST(a_paused_server_delays_and_loses_nothing, f)
 
 FIXTURE_TEST(what_a_stopped_server_runs_afterwards_leaves_no_hold, f)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(30),
-                                                       .connect_timeout_ms = 1000 * test_slack()));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(30),
+                                                        .connect_timeout_ms = 1000 * test_slack()));
     struct user *rival = user_open_direct(f);
 
     for (int i = 0; i < 15; i++) {
@@ -257,7 +257,7 @@ static void ask_a_stopped_server(struct waiter *waiters, int64_t op_timeout_ms, 
     struct user *user;
 
     fixture_open(&f, NULL);
-    user = user_open(&f, RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms));
+    user = user_open(&f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms));
     assert_code(user_visit(user, PATIENT_MS, NULL), 0);
     test_server_freeze(f.server);
     for (size_t i = 0; i < MANY; i++) {
@@ -304,7 +304,7 @@ FIXTURE_TEST(a_request_beyond_what_a_socket_holds_is_sent_on_by_whoever_keeps_wa
 
     TEST_CHECK(name != NULL);
     memset(name, 'n', LEN);
-    assert_code(rlock_fair_new(user->client, name, &RLOCK_OPTS(.name_len = LEN), &large), 0);
+    assert_code(rlock_fair_new(user->client, name, RLOCK_OPTS(.name_len = LEN), &large), 0);
     fixture_take_by_hand(f, 0);
     waiter_start(&waiter, user, PATIENT_MS, NULL);
     assert_true(fixture_wait_waiters(f, 1));

@@ -23,8 +23,8 @@ static void open_tls(struct fixture *f, enum test_cert cert, bool auth_clients, 
 
 static struct rlock_client_opts unhurried(void)
 {
-    return RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
-                             .connect_timeout_ms = 5000 * test_slack());
+    return *RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
+                              .connect_timeout_ms = 5000 * test_slack());
 }
 
 /* Every call fails with ETLS, at once, and says why; nobody hammers at the door. */
@@ -113,7 +113,7 @@ static int end_while_connecting(struct test_peer *peer, void *payload)
 
     (void)peer;
     TEST_CHECK(atexit(linger) == 0);
-    TEST_CHECK(rlock_client_open(&RLOCK_CLIENT_OPTS(.url = test_server_url(f->server)), &client) ==
+    TEST_CHECK(rlock_client_open(RLOCK_CLIENT_OPTS(.url = test_server_url(f->server)), &client) ==
                0); /* it trusts nobody there */
     exit(EXIT_SUCCESS);
 }
@@ -179,11 +179,11 @@ TEST(files_that_are_no_certificates_fail_at_open)
     size_t fds = test_fds_open();
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct rlock_client_opts opts =
+        const struct rlock_client_opts *opts =
             RLOCK_CLIENT_OPTS(.url = "rediss://localhost:1", .ca_file = cases[i].ca,
                               .cert_file = cases[i].cert, .key_file = cases[i].key);
 
-        assert_code(rlock_client_open(&opts, &client), cases[i].code);
+        assert_code(rlock_client_open(opts, &client), cases[i].code);
         assert_string_not_equal(rlock_detail(), "");
     }
     assert_int_equal(test_threads_running(), threads);
@@ -295,8 +295,8 @@ FIXTURE_WITH_TEST(a_plain_server_is_no_tls_server, f, .server.transport = TEST_T
     int64_t began_us;
 
     test_text(url, sizeof(url), "rediss://127.0.0.1:%d", test_server_port(f->server));
-    user = user_open(f, RLOCK_CLIENT_OPTS(.url = url, .ca_file = test_ca(), .op_timeout_ms = 300,
-                                          .connect_timeout_ms = 150));
+    user = user_open(f, *RLOCK_CLIENT_OPTS(.url = url, .ca_file = test_ca(), .op_timeout_ms = 300,
+                                           .connect_timeout_ms = 150));
     began_us = test_now_us();
     assert_code(rlock_try_lock(user->lock), RLOCK_ECONN);
     assert_detail("does it speak TLS?");
@@ -313,7 +313,7 @@ TEST(a_tls_server_is_no_plain_server)
     open_tls(&f, TEST_CERT_GOOD, false, false);
     test_text(url, sizeof(url), "redis://127.0.0.1:%d", test_server_port(f.server));
     user = user_open(
-        &f, RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 300, .connect_timeout_ms = 150));
+        &f, *RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 300, .connect_timeout_ms = 150));
     began_us = test_now_us();
     assert_code(rlock_try_lock(user->lock), RLOCK_ECONN);
     assert_within(began_us, 300);
@@ -359,7 +359,7 @@ TEST(a_handshake_that_stops_in_the_middle_fails_in_time)
     open_tls(&f, TEST_CERT_GOOD, false, true);
     proxy_delay_way_us(f.proxy, PROXY_ANY, PROXY_TO_CLIENT, 60000000);
     /* Long enough for several connections, one of which a loaded machine gets as far as that. */
-    user = user_open(&f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 2000, .connect_timeout_ms = 150));
+    user = user_open(&f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 2000, .connect_timeout_ms = 150));
     began_us = test_now_us();
     assert_code(rlock_try_lock(user->lock), RLOCK_ECONN);
     assert_detail("no answer to the TLS handshake");

@@ -35,7 +35,7 @@ static void *hold_and_end(void *arg)
 /* Who waits asks again when the holder's thread ends: at once, not when the answer is overdue. */
 FIXTURE_WITH_TEST(what_the_end_of_a_thread_asks_for_is_sent, f, .proxy = PROXY_AS_LEG)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(700)));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(700)));
     struct waiter waiter;
     struct holder holder = {.user = user, .lease_ms = test_ms(1500)};
     pthread_t thread;
@@ -60,7 +60,7 @@ static bool has_accepted(const struct proxy_stats *stats, void *payload)
 /* A silent server is noticed by the request that nobody's own call sent, like by any other. */
 FIXTURE_WITH_TEST(what_the_end_of_a_thread_asks_for_is_overdue_in_time, f, .proxy = PROXY_AS_LEG)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(200)));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(200)));
     struct waiter waiter;
     struct holder holder = {.user = user, .lease_ms = 60000};
     pthread_t thread;
@@ -100,7 +100,7 @@ static void *take_and_end(void *arg)
 FIXTURE_TEST(what_a_thread_takes_while_it_ends_ends_with_it, f)
 {
     struct user *user =
-        user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000, .renewed_lease_ms = test_ms(500)));
+        user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000, .renewed_lease_ms = test_ms(500)));
     pthread_key_t key;
     pthread_t thread;
 
@@ -126,8 +126,8 @@ static void *take_both(void *arg)
  */
 FIXTURE_TEST(an_answer_that_no_call_reads_is_read, f)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000));
-    struct user *other = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000));
+    struct user *other = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000));
     struct rlock_handle *k = user_lock(user, "k"), *b = user_lock(other, "b"), *both = NULL;
     struct waiter leader;
     struct holder holder = {.user = user, .lease_ms = test_ms(1000)};
@@ -172,7 +172,7 @@ static void *try_large(void *arg)
 /* One whose reader has gone to sleep, behind so much that no more fits, is given up like any. */
 FIXTURE_WITH_TEST(a_full_link_without_an_answer_is_replaced, f, .proxy = PROXY_AS_LEG)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(1000)));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(1000)));
     struct rlock_handle *locks[CROWD];
     pthread_t threads[CROWD];
     char *name = malloc(LARGE);
@@ -182,7 +182,7 @@ FIXTURE_WITH_TEST(a_full_link_without_an_answer_is_replaced, f, .proxy = PROXY_A
     TEST_CHECK(name != NULL);
     for (size_t i = 0; i < CROWD; i++) {
         memset(name, 'a' + (int)i, LARGE);
-        assert_code(rlock_fair_new(user->client, name, &RLOCK_OPTS(.name_len = LARGE), &locks[i]),
+        assert_code(rlock_fair_new(user->client, name, RLOCK_OPTS(.name_len = LARGE), &locks[i]),
                     0);
         TEST_CHECK(pthread_create(&threads[i], NULL, try_large, locks[i]) == 0);
     }
@@ -256,11 +256,11 @@ static void *wait_in_vain(void *arg)
 /* A RedLock's round has failed, and none of its calls is there to be canceled: up to 160 ms. */
 FIXTURE_TEST(a_pause_between_rounds_is_canceled_at_any_instant, f)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
     struct canceled canceled[CANCELED];
     struct rlock_handle *lock = NULL;
 
-    assert_code(rlock_redlock_new(&user->lock, 1, &RLOCK_OPTS(.max_lease_ms = -1), &lock), 0);
+    assert_code(rlock_redlock_new(&user->lock, 1, RLOCK_OPTS(.max_lease_ms = -1), &lock), 0);
     fixture_take_by_hand(f, 0);
     for (size_t i = 0; i < CANCELED; i++) {
         canceled[i] = (struct canceled){.lock = lock, .seed = (unsigned int)i + 1};

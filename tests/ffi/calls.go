@@ -22,11 +22,11 @@ func main() {
 
 	name := C.CString("a")
 	defer C.free(unsafe.Pointer(name))
-	C.rlock_client_opts_init(&opts, C.sizeof_struct_rlock_client_opts)
+	C.rlock_init(unsafe.Pointer(&opts), C.sizeof_struct_rlock_client_opts)
 	opts.url = C.CString("unix:///nowhere")
 	defer C.free(unsafe.Pointer(opts.url))
-	C.rlock_take_init(&take, C.sizeof_struct_rlock_take)
-	C.rlock_grant_init(&grant, C.sizeof_struct_rlock_grant)
+	C.rlock_init(unsafe.Pointer(&take), C.sizeof_struct_rlock_take)
+	C.rlock_init(unsafe.Pointer(&grant), C.sizeof_struct_rlock_grant)
 
 	if C.rlock_client_open(&opts, &client) != C.RLOCK_OK {
 		panic(C.GoString(C.rlock_detail()))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The library from Python by cffi: calls.py <declarations> <library>. Every function that is declared is there, and structs
-# have the sizes that the library expects: it takes what the functions rlock_..._init() made, as cffi sees it.
+# have the sizes that the library expects: it takes what rlock_init() made, as cffi sees it.
 import re
 import sys
 
@@ -20,7 +20,7 @@ for name in functions:
 assert ffi.string(lib.rlock_code_name(lib.RLOCK_EBUSY)) == b"EBUSY"
 
 opts = ffi.new("struct rlock_client_opts *")
-lib.rlock_client_opts_init(opts, ffi.sizeof(opts[0]))
+lib.rlock_init(opts, ffi.sizeof(opts[0]))
 url = ffi.new("char[]", b"unix:///nowhere")
 opts.url = url
 client = ffi.new("struct rlock_client **")
@@ -28,12 +28,12 @@ assert lib.rlock_client_open(opts, client) == 0, ffi.string(lib.rlock_detail())
 lock = ffi.new("struct rlock_handle **")
 assert lib.rlock_reentrant_new(client[0], b"a", ffi.NULL, lock) == 0
 take = ffi.new("struct rlock_take *")
-lib.rlock_take_init(take, ffi.sizeof(take[0]))
+lib.rlock_init(take, ffi.sizeof(take[0]))
 grant = ffi.new("struct rlock_grant *")
-lib.rlock_grant_init(grant, ffi.sizeof(grant[0]))
+lib.rlock_init(grant, ffi.sizeof(grant[0]))
 assert lib.rlock_lock_for(lock[0], 0, take, grant) == lib.RLOCK_ECONN
 info = ffi.new("struct rlock_info *")
-lib.rlock_info_init(info, ffi.sizeof(info[0]))
+lib.rlock_init(info, ffi.sizeof(info[0]))
 assert lib.rlock_inspect(lock[0], info) == lib.RLOCK_ECONN
 lib.rlock_free(lock[0])
 assert lib.rlock_client_close(client[0]) == ffi.NULL

@@ -187,10 +187,10 @@ static void use(const char *path)
     int begun = 0;
 
     (void)snprintf(url, sizeof(url), "unix://%s", path);
-    FUZZ_CHECK(rlock_client_open(&RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 20,
-                                                    .connect_timeout_ms = 10,
-                                                    .log_level = RLOCK_LOG_ERROR),
-                                 &client) == 0);
+    FUZZ_CHECK(
+        rlock_client_open(RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 20,
+                                            .connect_timeout_ms = 10, .log_level = RLOCK_LOG_ERROR),
+                          &client) == 0);
     for (size_t i = 0; i < KINDS; i++) {
         FUZZ_CHECK(kinds[i](client, "a", NULL, &locks[i]) == 0);
         begun += begin_all(locks[i], rlock_owner_new(client), &completed);

@@ -78,7 +78,7 @@ static void open_delayed(struct delayed *d)
     for (size_t i = 0; i < 5; i++) {
         proxy_delay_us(d->f.proxies[i], ONE_WAY_US);
     }
-    d->user = user_open(&d->f, RLOCK_CLIENT_OPTS(.op_timeout_ms = MEMBER_TIMEOUT_MS));
+    d->user = user_open(&d->f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = MEMBER_TIMEOUT_MS));
     user_take_everywhere(d->user);
     assert_code(rlock_unlock(d->user->lock), 0);
 }

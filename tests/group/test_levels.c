@@ -56,7 +56,7 @@ FIXTURE_WITH_TEST(a_fixed_lease_is_renewed_for_a_level_inside, f, .servers = 3)
     struct user *user;
     int64_t since_us;
 
-    user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
+    user = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
     assert_code(rlock_lock_for(user->lock, 5000, RLOCK_TAKE(.lease_ms = lease_ms), NULL), 0);
     assert_code(rlock_lock(user->lock), 0);
     since_us = test_now_us();
@@ -94,7 +94,7 @@ FIXTURE_WITH_TEST(a_longer_lease_inside_needs_a_quorum, f, .servers = 3, .proxy 
  * whose connection somebody else reads. */
 FIXTURE_WITH_TEST(a_loss_is_told_while_a_level_more_waits, f, .servers = 2, .proxy = PROXY_ON_UNIX)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 10000));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 10000));
     const struct rlock_take *take = RLOCK_TAKE(.lease_ms = 60000, .owner = 7);
     struct waiter reader, taker;
     uint64_t replies;
@@ -139,11 +139,11 @@ FIXTURE_WITH_TEST(max_hold_limits_a_fixed_lease, f, .servers = 3)
 
     for (size_t i = 0; i < 3; i++) {
         assert_code(rlock_reentrant_new(user->clients[i], "short",
-                                        &RLOCK_OPTS(.max_hold_ms = most_ms), &members[i]),
+                                        RLOCK_OPTS(.max_hold_ms = most_ms), &members[i]),
                     0);
     }
     assert_code(rlock_multi_new(members, 3, NULL, &groups[0]), 0);
-    assert_code(rlock_redlock_new(members, 3, &RLOCK_OPTS(.max_lease_ms = -1), &groups[1]), 0);
+    assert_code(rlock_redlock_new(members, 3, RLOCK_OPTS(.max_lease_ms = -1), &groups[1]), 0);
     for (size_t i = 0; i < 2; i++) {
         assert_code(rlock_lock_for(groups[i], 5000, RLOCK_TAKE(.lease_ms = 20 * most_ms), &grant),
                     0);

@@ -72,7 +72,7 @@ static int process_main(struct test_peer *peer, void *payload)
     struct user *user;
 
     (void)peer;
-    user = user_open(&rush->f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 30000));
+    user = user_open(&rush->f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = 30000));
     for (size_t i = 0; i < WORKERS; i++) {
         const uint64_t id = rush->process * WORKERS + i + 1;
 
@@ -173,7 +173,7 @@ static int64_t took_us(const struct user *user)
 FIXTURE_WITH_TEST(beside_a_far_server_a_dead_one_costs_nothing, f, .servers = 3,
                   .proxy = PROXY_ON_UNIX)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000));
     int64_t least_us = INT64_MAX;
 
     proxy_delay_us(f->proxies[1], 25000);
@@ -220,7 +220,7 @@ static void stop_bouncing(const struct fixture *f)
 FIXTURE_WITH_TEST(a_minority_in_doubt_leaves_the_answer_to_the_others, f, .servers = SERVERS,
                   .proxy = PROXY_ON_UNIX)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack()));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack()));
     struct user *holder = user_open(fixture_view(f), USUAL);
     const int64_t wait_ms = 200;
 

@@ -113,7 +113,7 @@ PAIR_TEST(its_owner_takes_it_and_its_members_again, pair, 2, USUAL)
 }
 
 PAIR_TEST(losing_one_loses_all_and_is_told_once, pair, 2,
-          RLOCK_CLIENT_OPTS(.renewed_lease_ms = 600))
+          *RLOCK_CLIENT_OPTS(.renewed_lease_ms = 600))
 {
     assert_code(rlock_try_lock(pair->multi[0]), 0);
     assert_int_equal(test_server_int(pair->f.servers[1], "DEL b"), 1);
@@ -192,7 +192,7 @@ static void *take_and_exit(void *arg)
     return NULL;
 }
 
-PAIR_TEST(a_thread_that_exits_loses_it, pair, 2, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 600))
+PAIR_TEST(a_thread_that_exits_loses_it, pair, 2, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = 600))
 {
     pthread_t thread;
 
@@ -213,8 +213,8 @@ FIXTURE_WITH_TEST(closing_one_client_loses_it_and_leaves_the_others_free, f, .se
     for (size_t i = 0; i < 2;
          i++) { /* without callbacks: what is lost is given back all the same */
         assert_code(
-            rlock_client_open(&RLOCK_CLIENT_OPTS(.url = test_server_url(f->servers[i]),
-                                                 .ca_file = test_server_cacert(f->servers[i])),
+            rlock_client_open(RLOCK_CLIENT_OPTS(.url = test_server_url(f->servers[i]),
+                                                .ca_file = test_server_cacert(f->servers[i])),
                               &clients[i]),
             0);
         assert_code(rlock_reentrant_new(clients[i], "a", NULL, &members[i]), 0);
@@ -279,7 +279,7 @@ static struct rlock_handle *lock_of(struct user *user, size_t i, bool redlock)
     for (size_t j = 0; j < 3; j++) {
         members[j] = user_lock_on(user, j, name);
     }
-    assert_code(redlock ? rlock_redlock_new(members, 3, &RLOCK_OPTS(.max_lease_ms = -1), &lock)
+    assert_code(redlock ? rlock_redlock_new(members, 3, RLOCK_OPTS(.max_lease_ms = -1), &lock)
                         : rlock_multi_new(members, 3, NULL, &lock),
                 0);
     return lock;
@@ -327,7 +327,7 @@ FIXTURE_WITH_TEST(an_async_unlock_while_the_clients_close_says_that_they_are_clo
 }
 
 PAIR_TEST(a_release_that_is_refused_is_tried_again, pair, 2,
-          RLOCK_CLIENT_OPTS(.op_timeout_ms = 500))
+          *RLOCK_CLIENT_OPTS(.op_timeout_ms = 500))
 {
     assert_code(rlock_try_lock(pair->multi[0]), 0);
     test_server_do(pair->f.servers[1], "CONFIG SET min-replicas-to-write 1");
@@ -438,7 +438,7 @@ FIXTURE_WITH_TEST(one_name_in_two_databases_of_one_server_is_fine, f, .servers =
         char url[256];
 
         test_text(url, sizeof(url), "%s?db=%d", test_server_unix_url(f->servers[0]), i + 1);
-        assert_code(rlock_client_open(&RLOCK_CLIENT_OPTS(.url = url), &clients[i]), 0);
+        assert_code(rlock_client_open(RLOCK_CLIENT_OPTS(.url = url), &clients[i]), 0);
         assert_code(rlock_reentrant_new(clients[i], "a", NULL, &members[i]), 0);
     }
     assert_code(rlock_multi_new(members, 2, NULL, &multi), 0);

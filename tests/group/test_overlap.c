@@ -14,7 +14,7 @@ struct overlap {
 static void open_overlap(struct overlap *all)
 {
     fixture_open(&all->f, NULL);
-    all->user = user_open(&all->f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
+    all->user = user_open(&all->f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
     all->b = user_lock(all->user, "b");
     all->c = user_lock(all->user, "c");
     all->ab = user_multi(all->user, all->user->lock, all->b);

@@ -122,7 +122,7 @@ static void each_subset(void (*only)(const struct fixture *, unsigned int),
     struct user *user;
 
     fixture_open(&f, &(struct fixture_opts){.servers = 5, .proxy = PROXY_ON_UNIX});
-    user = user_open(&f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_slack() > 1 ? 300 : 100));
+    user = user_open(&f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = test_slack() > 1 ? 300 : 100));
     assert_code(user_visit(user, 5000, NULL), 0);
     for (unsigned int mask = 0; mask < 32; mask++) {
         only(&f, mask);
@@ -199,7 +199,7 @@ FIXTURE_WITH_TEST(each_subset_that_dies_under_a_hold_follows_the_majority, f, .s
     struct user *user;
     unsigned int losses = 0;
 
-    user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
+    user = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
     for (unsigned int mask = 0; mask < 8; mask++) {
         bool most = __builtin_popcount(mask) >= 2;
         int64_t since_us;
@@ -220,7 +220,7 @@ FIXTURE_WITH_TEST(each_subset_that_dies_under_a_hold_follows_the_majority, f, .s
 
 FIXTURE_WITH_TEST(who_answers_late_joins, f, .servers = 5, .proxy = PROXY_ON_UNIX)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000));
     int64_t began_us;
 
     assert_code(user_visit(user, 5000, NULL), 0);
@@ -264,7 +264,7 @@ FIXTURE_WITH_TEST(who_answers_after_the_unlock_is_left, f, .servers = 3, .proxy 
 
 FIXTURE_WITH_TEST(a_frozen_server_costs_nothing, f, .servers = 3)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000));
     int64_t began_us;
 
     assert_code(user_visit(user, 5000, NULL), 0);
@@ -283,7 +283,7 @@ FIXTURE_WITH_TEST(what_a_frozen_server_may_yet_run_stays_in_doubt, f, .redlock =
     const int64_t lease_ms = 50 * test_slack();
     struct user *user;
 
-    user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = lease_ms));
+    user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = lease_ms));
     assert_code(user_visit(user, 5000, NULL), 0);
     test_server_freeze(f->servers[0]);
     assert_code(rlock_lock_for(user->lock, 10 * lease_ms, RLOCK_TAKE(.lease_ms = lease_ms), NULL),
@@ -300,7 +300,7 @@ FIXTURE_WITH_TEST(what_is_busy_after_a_doubt_stays_in_doubt, f, .redlock = true,
     struct user *user;
 
     test_server_do(f->servers[0], "ACL SETUSER default -client|kill");
-    user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = op_ms, .renewed_lease_ms = 60 * op_ms));
+    user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = op_ms, .renewed_lease_ms = 60 * op_ms));
     assert_code(user_visit(user, 5000, NULL), 0);
     test_server_do(f->servers[0], "HSET a somebody:1 1");
     proxy_add(f->proxies[0], &(struct proxy_rule){.act = PROXY_HOLD, .command = "EVALSHA"});
@@ -320,7 +320,7 @@ static bool says_doubt_about(const struct fixture *f, size_t i)
 
 FIXTURE_WITH_TEST(a_doubt_says_when_it_is_free_and_names_the_servers, f, .servers = 4)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 50 * test_slack()));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 50 * test_slack()));
 
     assert_code(user_visit(user, 5000, NULL), 0);
     assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 2000));
@@ -381,7 +381,7 @@ TEST(two_that_reach_different_minorities_both_fail)
     for (size_t i = 0; i < 2; i++) {
         views[i] = fixture_view(&f);
         users[i] =
-            user_open(views[i], RLOCK_CLIENT_OPTS(.op_timeout_ms = test_slack() > 1 ? 200 : 60));
+            user_open(views[i], *RLOCK_CLIENT_OPTS(.op_timeout_ms = test_slack() > 1 ? 200 : 60));
         assert_code(user_visit(users[i], 5000, NULL), 0);
     }
     for (unsigned int masks = 0; masks < 32 * 32; masks++) {
@@ -470,8 +470,8 @@ static void member_codes(const struct user *user, int codes[static FIXTURE_SERVE
 FIXTURE_WITH_TEST(a_restarted_server_does_not_help_to_a_second_quorum, f, .servers = 5,
                   .max_lease_ms = lease_ms())
 {
-    struct user *one = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms()));
-    struct user *two = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms()));
+    struct user *one = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms()));
+    struct user *two = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms()));
     int code, codes[FIXTURE_SERVERS];
 
     assert_code(second_taker(f, one, two), RLOCK_ETIMEDOUT);
@@ -501,7 +501,7 @@ static bool is_renewed(const struct fixture *f, long long *inout_ttl)
 
 FIXTURE_WITH_TEST(losing_a_minority_leaves_it_valid_losing_more_is_told_once, f, .servers = 5)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 600));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = 600));
 
     assert_code(rlock_lock_for(user->lock, 5000, NULL, NULL), 0);
     assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 5, 5000));
@@ -533,7 +533,7 @@ FIXTURE_WITH_TEST(losing_a_minority_leaves_it_valid_losing_more_is_told_once, f,
 
 FIXTURE_WITH_TEST(members_that_it_cannot_have_are_refused, f, .servers = 2, .max_lease_ms = 3000)
 {
-    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 1000));
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = 1000));
     struct rlock_handle *fenced, *twice, *made;
     struct rlock_take take = {.size = sizeof(take), .lease_ms = 3001};
 
@@ -564,7 +564,7 @@ TEST(two_members_on_one_server_are_refused)
     two = user_open(view, USUAL);
     b = user_lock(two, "b");
     assert_code(rlock_redlock_new((struct rlock_handle *[]){one->members[0], b}, 2,
-                                  &RLOCK_OPTS(.max_lease_ms = -1), &made),
+                                  RLOCK_OPTS(.max_lease_ms = -1), &made),
                 0);
     assert_true(TEST_EVENTUALLY(rlock_try_lock(made) == RLOCK_EINVAL, 5000));
     assert_non_null(strstr(rlock_detail(), "one server"));

@@ -143,7 +143,7 @@ struct stuck {
 static struct rlock_handle *stuck_lock(struct fixture *f, bool multi, int64_t timeout_ms)
 {
     struct user *user = user_open(
-        f, RLOCK_CLIENT_OPTS(.op_timeout_ms = timeout_ms, .renewed_lease_ms = 20 * timeout_ms));
+        f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = timeout_ms, .renewed_lease_ms = 20 * timeout_ms));
 
     return multi ? user_multi(user, user_lock_on(user, 0, "a"), user_lock_on(user, 1, "a"))
                  : user->lock;

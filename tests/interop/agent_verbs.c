@@ -89,12 +89,12 @@ static struct rlock_handle *make(const char *client, const char *kind, const cha
 {
     const struct agent_client *place = place_of(client);
     const bool fair = strcmp(kind, "fair") == 0;
-    const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = fair ? place->slot_ms : 0);
+    const struct rlock_opts *opts = RLOCK_OPTS(.fair_slot_ms = fair ? place->slot_ms : 0);
     struct rlock_handle *lock = NULL;
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (strcmp(kinds[i].name, kind) == 0) {
-            TEST_CHECK(kinds[i].make(place->client, name, &opts, &lock) == 0);
+            TEST_CHECK(kinds[i].make(place->client, name, opts, &lock) == 0);
         }
     }
     return lock;
@@ -123,7 +123,7 @@ static struct rlock_handle *compose(const char *kind, const char *name)
     }
     const int code = strcmp(kind, "multi") == 0
                          ? rlock_multi_new(members, n, NULL, &lock)
-                         : rlock_redlock_new(members, n, &RLOCK_OPTS(.max_lease_ms = -1), &lock);
+                         : rlock_redlock_new(members, n, RLOCK_OPTS(.max_lease_ms = -1), &lock);
     TEST_CHECK(code == 0);
     return lock;
 }
@@ -171,14 +171,14 @@ struct rlock_handle *agent_lock(const char *client, const char *kind, const char
 static void open_client(const struct agent_request *request)
 {
     const char *const *args = agent_args(request);
-    struct rlock_client_opts opts =
+    const struct rlock_client_opts *opts =
         RLOCK_CLIENT_OPTS(.url = args[0], .renewed_lease_ms = agent_number(request, 1),
                           .on_lost = on_lost, .on_log = on_log,
                           .op_timeout_ms = agent_number(request, 3),
                           .key_prefix = request->n_args > 4 ? args[4] : NULL,
                           .announce_both = getenv("RLOCK_ANNOUNCE_BOTH") != NULL);
     struct rlock_client *client = NULL;
-    const int code = rlock_client_open(&opts, &client);
+    const int code = rlock_client_open(opts, &client);
 
     if (code != 0) {
         agent_fail(request, code);

@@ -379,8 +379,8 @@ struct load *load_begin(const struct fixture *f, const char *url, int acks, int6
     TEST_CHECK(load->shared != MAP_FAILED);
     test_text(load->url, sizeof(load->url), "%s", url);
     load->opts = client_opts(
-        f, &RLOCK_CLIENT_OPTS(.url = load->url, .acks = acks, .renewed_lease_ms = load->lease_ms,
-                              .op_timeout_ms = OP_MS * test_slack(), .on_lost = on_lost));
+        f, RLOCK_CLIENT_OPTS(.url = load->url, .acks = acks, .renewed_lease_ms = load->lease_ms,
+                             .op_timeout_ms = OP_MS * test_slack(), .on_lost = on_lost));
     atomic_store(&load->shared->granted_us, test_now_us());
     for (load->seat = 0; load->seat < LOAD_PROCESSES; load->seat++) {
         load->children[load->seat] = test_child_spawn(process_main, load);

@@ -343,7 +343,7 @@ static struct rlock_handle *lock_of(const struct row *row, const struct user *us
         return members[0];
     }
     assert_code(row->join(members, row->n,
-                          row->join == rlock_redlock_new ? &RLOCK_OPTS(.max_lease_ms = -1) : NULL,
+                          row->join == rlock_redlock_new ? RLOCK_OPTS(.max_lease_ms = -1) : NULL,
                           &lock),
                 0);
     for (size_t i = 0; i < row->n; i++) {

@@ -32,8 +32,8 @@ static struct rlock_client *open_with(struct fixture *f, int acks, int64_t renew
     char url[200];
 
     cluster_url(f->servers, f->n / 2, url, sizeof(url));
-    return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .acks = acks, .op_timeout_ms = 5000,
-                                                  .renewed_lease_ms = renewed_lease_ms));
+    return client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .acks = acks, .op_timeout_ms = 5000,
+                                                 .renewed_lease_ms = renewed_lease_ms));
 }
 
 /* A name whose slot one of the primaries has; its cell of the witness stands behind. */
@@ -84,7 +84,7 @@ UNEVEN_TEST(a_replica_that_has_failed_is_needed_where_all_are, f)
     cluster_url(f->servers, 2, url, sizeof(url));
     name_at(f, 2, 0, name, sizeof(name));
     client = client_open_with(
-        f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 5000, .acks = RLOCK_ACKS_ALL));
+        f, RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 5000, .acks = RLOCK_ACKS_ALL));
     assert_code(rlock_try_lock(lock_named(f, client, name)), RLOCK_ENOTREPLICATED);
     test_server_thaw(f->servers[2]);
 }
@@ -147,7 +147,7 @@ ACKS_TEST(a_hold_whose_renewals_no_replica_has_is_lost_with_its_lease, f)
 ACKS_TEST(a_number_of_replicas_is_needed_where_no_map_tells_of_any, f)
 {
     struct rlock_client *client =
-        client_open_with(f, &RLOCK_CLIENT_OPTS(.acks = 1, .op_timeout_ms = 5000));
+        client_open_with(f, RLOCK_CLIENT_OPTS(.acks = 1, .op_timeout_ms = 5000));
     struct rlock_handle *lock = lock_new(f, client);
     struct rlock_client *none = NULL;
 
@@ -157,8 +157,8 @@ ACKS_TEST(a_number_of_replicas_is_needed_where_no_map_tells_of_any, f)
     assert_code(rlock_try_lock(lock), RLOCK_ENOTREPLICATED);
     test_server_thaw(f->servers[1]);
     assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
-    assert_code(rlock_client_open(&RLOCK_CLIENT_OPTS(.acks = RLOCK_ACKS_ALL), &none), RLOCK_EINVAL);
-    assert_code(rlock_client_open(&RLOCK_CLIENT_OPTS(.acks = -3), &none), RLOCK_EINVAL);
+    assert_code(rlock_client_open(RLOCK_CLIENT_OPTS(.acks = RLOCK_ACKS_ALL), &none), RLOCK_EINVAL);
+    assert_code(rlock_client_open(RLOCK_CLIENT_OPTS(.acks = -3), &none), RLOCK_EINVAL);
 }
 
 /* A server that does not let the client ask says so, and the grant is given back at once. */
@@ -168,7 +168,7 @@ ACKS_TEST(a_user_who_may_not_wait_is_told, f)
     struct rlock_handle *lock;
 
     test_server_do(f->server, "ACL SETUSER default -wait");
-    lock = lock_new(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.acks = 1)));
+    lock = lock_new(f, client_open_with(f, RLOCK_CLIENT_OPTS(.acks = 1)));
     cluster_form(f->servers, 1, 1);
     assert_code(rlock_lock_for(lock, wait_ms, NULL, NULL), RLOCK_EPERM);
     assert_non_null(strstr(rlock_detail(), "WAIT"));
@@ -181,8 +181,8 @@ ACKS_TEST(a_user_who_may_not_wait_is_told, f)
 
 static struct rlock_handle *lock_on_disk(struct fixture *f, int acks)
 {
-    return lock_new(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.acks = acks, .acks_on_disk = 1,
-                                                              .renewed_lease_ms = DISK_LEASE_MS)));
+    return lock_new(f, client_open_with(f, RLOCK_CLIENT_OPTS(.acks = acks, .acks_on_disk = 1,
+                                                             .renewed_lease_ms = DISK_LEASE_MS)));
 }
 
 #define DISK_TEST(name, f, program_name, has_aof, n)                                               \
@@ -255,7 +255,7 @@ static void keep_while_open(struct fixture *f, size_t from, size_t to, size_t n_
     slot = rlock__slot(rlock__bytes_of(name));
     lock = lock_named(
         f,
-        client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = test_ms(LEASE_MS))),
+        client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = test_ms(LEASE_MS))),
         name);
     assert_code(rlock_lock(lock), 0);
     cluster_open_slot(f->servers[from], f->servers[to], slot);

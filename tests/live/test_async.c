@@ -240,7 +240,7 @@ SCENE_TEST(the_lock_may_be_freed_while_a_call_is_under_way, s)
         assert_code(sort == 0   ? rlock_reentrant_new(s->user->client, "a", NULL, &lock)
                     : sort == 1 ? rlock_multi_new(members, 2, NULL, &lock)
                                 : rlock_redlock_new(s->user->members, SERVERS,
-                                                    &RLOCK_OPTS(.max_lease_ms = -1), &lock),
+                                                    RLOCK_OPTS(.max_lease_ms = -1), &lock),
                     0);
         keep_out(s);
         op = begin_take(lock, RLOCK_FOREVER, RLOCK_TAKE(.owner = OWNER), &completion);

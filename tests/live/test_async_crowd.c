@@ -59,7 +59,7 @@ static const struct kind reentrant = {.name = "reentrant", .make = rlock_reentra
 static void gather(struct fixture *f, struct crowd *crowd, int pass)
 {
     struct rlock_client *client =
-        client_open_with(f, &RLOCK_CLIENT_OPTS(.pass = pass, .op_timeout_ms = 20000));
+        client_open_with(f, RLOCK_CLIENT_OPTS(.pass = pass, .op_timeout_ms = 20000));
     size_t n = test_slack() > 1 ? 2000 : 10000;
 
     *crowd = (struct crowd){.lock = lock_new(f, client),

@@ -198,7 +198,7 @@ static void side_open(struct side *side)
 
         TEST_CHECK(make[i](side->clients[0], names[i], NULL, &side->locks[i]) == 0);
     }
-    TEST_CHECK(rlock_redlock_new(parts, SERVERS, &RLOCK_OPTS(.max_lease_ms = -1),
+    TEST_CHECK(rlock_redlock_new(parts, SERVERS, RLOCK_OPTS(.max_lease_ms = -1),
                                  &side->locks[MULTI + 1]) == 0);
     for (size_t i = 0; i < SERVERS; i++) {
         parts[i] = rlock_free(parts[i]);

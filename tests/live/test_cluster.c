@@ -33,8 +33,7 @@ static struct rlock_client *open_with(struct fixture *f, int64_t renewed_lease_m
     char url[200];
 
     cluster_url(f->servers, PRIMARIES, url, sizeof(url));
-    return client_open_with(f,
-                            &RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = renewed_lease_ms));
+    return client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = renewed_lease_ms));
 }
 
 static struct rlock_client *open_cluster(struct fixture *f)
@@ -166,7 +165,7 @@ CLUSTER_TEST(one_host_that_answers_will_do, f)
         char name[32];
 
         test_text(name, sizeof(name), "seed-%zu", i);
-        lock = lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), name);
+        lock = lock_named(f, client_open_with(f, RLOCK_CLIENT_OPTS(.url = url)), name);
         assert_code(rlock_lock(lock), 0);
         assert_code(rlock_unlock(lock), 0);
     }
@@ -179,7 +178,7 @@ FIXTURE_WITH_TEST(a_server_that_is_no_cluster_is_told, f, .kind = &kind_reentran
     char url[64];
 
     cluster_url(f->servers, 1, url, sizeof(url));
-    lock = lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), "a");
+    lock = lock_named(f, client_open_with(f, RLOCK_CLIENT_OPTS(.url = url)), "a");
     assert_code(rlock_lock_for(lock, 5000, NULL, NULL), RLOCK_ECONN);
     assert_non_null(strstr(rlock_detail(), "cluster support disabled"));
 }
@@ -194,8 +193,8 @@ FIXTURE_WITH_TEST(one_primary_whose_replica_is_down_will_do, f, .kind = &kind_re
     cluster_form(f->servers, 1, 2);
     test_server_kill(f->servers[1]);
     cluster_url(f->servers, 1, url, sizeof(url));
-    lock = lock_named(
-        f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .acks = RLOCK_ACKS_OFF)), "a");
+    lock = lock_named(f, client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .acks = RLOCK_ACKS_OFF)),
+                      "a");
     assert_code(rlock_lock_for(lock, 5000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
     test_server_restart(f->servers[1], false);
@@ -398,7 +397,7 @@ FAILOVER_TEST(a_hold_that_the_failover_lost_is_told_at_once, f)
 
     cluster_form(f->servers, PRIMARIES, f->n);
     cluster_url(f->servers, PRIMARIES, url, sizeof(url));
-    client = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .acks = RLOCK_ACKS_OFF));
+    client = client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .acks = RLOCK_ACKS_OFF));
     lock = lock_named(f, client, name_at(f, 0, &n, name));
     rival = lock_named(f, open_cluster(f), name);
     test_server_freeze(f->servers[PRIMARIES]);
@@ -430,8 +429,8 @@ CLUSTER_TEST(an_answer_that_is_younger_than_a_failover_is_believed, f)
     /* the first is asked for the map, and no other one so soon: replicas are not counted */
     cluster_url(f->servers, PRIMARIES, url, sizeof(url));
     lock = lock_named(f,
-                      client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 60000,
-                                                             .acks = RLOCK_ACKS_OFF)),
+                      client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 60000,
+                                                            .acks = RLOCK_ACKS_OFF)),
                       name_at(f, 1, &n, name));
     assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     connections = test_server_info(f->servers[1], "stats", "total_connections_received");
@@ -457,8 +456,8 @@ FAILOVER_TEST(an_answer_that_is_older_than_a_failover_is_not_believed, f)
     cluster_url(f->servers, PRIMARIES, url, sizeof(url));
     room_open(f->witness);
     test_text(name, sizeof(name), "{%s}0", name_at(f, 0, &n, base));
-    lock = lock_named(
-        f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 60000)), name);
+    lock = lock_named(f, client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 60000)),
+                      name);
     assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0); /* the link is there */
     await_copied(f, 0);
     test_server_freeze(f->servers[0]);

@@ -19,7 +19,7 @@ static struct rlock_client *open_cluster(struct fixture *f)
     char url[200];
 
     cluster_url(f->servers, PRIMARIES, url, sizeof(url));
-    return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url));
+    return client_open_with(f, RLOCK_CLIENT_OPTS(.url = url));
 }
 
 static int count_key(const char *key, size_t key_len, const struct rlock_info *info, void *n)

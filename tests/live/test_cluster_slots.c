@@ -46,8 +46,8 @@ static struct rlock_client *open_with(struct fixture *f, const char *host, int a
     char url[200];
 
     test_text(url, sizeof(url), "redis+cluster://%s:%d", host, test_server_port(f->servers[0]));
-    return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .user = "few", .password = "canary",
-                                                  .acks = acks, .map_address = map));
+    return client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .user = "few", .password = "canary",
+                                                 .acks = acks, .map_address = map));
 }
 
 static struct rlock_client *open_few(struct fixture *f)
@@ -284,7 +284,7 @@ static struct rlock_handle *lock_behind(struct fixture *f, const struct refusal 
 
     refuse(f->proxy, rows);
     test_text(url, sizeof(url), "redis+cluster%s", strchr(proxy_url(f->proxy), ':'));
-    return lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .acks = acks)), "a");
+    return lock_named(f, client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .acks = acks)), "a");
 }
 
 FIXTURE_WITH_TEST(that_cluster_nodes_is_not_supported_is_not_called_a_lack_of_rights, f,

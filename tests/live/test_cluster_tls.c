@@ -20,7 +20,7 @@ static struct rlock_client *open_cluster(struct fixture *f)
     char url[200];
 
     cluster_url(f->servers, 1, url, sizeof(url));
-    return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url));
+    return client_open_with(f, RLOCK_CLIENT_OPTS(.url = url));
 }
 
 /* The tokens of the fenced ones stay. */
@@ -165,8 +165,8 @@ TEST(sentinels_and_their_primary_have_tls_and_a_password_each)
     sentinels_start(&sentinels, f.servers, f.n, &own, SERVER_PASSWORD);
     sentinels_url(&sentinels, url, sizeof(url));
     pass_through_kinds(
-        client_open_with(&f, &RLOCK_CLIENT_OPTS(.url = url, .password = SERVER_PASSWORD,
-                                                .sentinel_password = SENTINEL_PASSWORD)),
+        client_open_with(&f, RLOCK_CLIENT_OPTS(.url = url, .password = SERVER_PASSWORD,
+                                               .sentinel_password = SENTINEL_PASSWORD)),
         1);
     flush(&f, 1);
     sentinels_stop(&sentinels);

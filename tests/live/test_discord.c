@@ -38,7 +38,7 @@ static void end(struct scene *s)
 
 static struct rlock_client *open_at(struct scene *s, const char *url)
 {
-    return client_open_with(&s->f, &RLOCK_CLIENT_OPTS(.url = url));
+    return client_open_with(&s->f, RLOCK_CLIENT_OPTS(.url = url));
 }
 
 /* Enters and leaves a cell of the witness, again and again. */
@@ -173,7 +173,7 @@ DISCORD_TEST(a_primary_that_does_not_descend_from_the_known_one_waits_for_all_le
     write_own_url(s, url, sizeof(url));
     sentinels_raise_epoch(&s->sentinels, s->f.servers[0], 7);
     client =
-        client_open_with(&s->f, &RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = test_ms(10000)));
+        client_open_with(&s->f, RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = test_ms(10000)));
     lock = lock_named(&s->f, client, "lock");
     held = lock_named(&s->f, client, "held");
     assert_code(rlock_lock(held), 0);
@@ -239,7 +239,7 @@ FIXTURE_WITH_TEST(clients_follow_the_failover_of_a_cluster_that_was_made_again, 
         test_text(name, sizeof(name), "lock-%d", i);
     }
     cluster_url(f->servers, PRIMARIES, url, sizeof(url));
-    lock = lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), name);
+    lock = lock_named(f, client_open_with(f, RLOCK_CLIENT_OPTS(.url = url)), name);
     assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     for (size_t i = f->n; i-- > 0;) {
         test_server_do(f->servers[i], "FLUSHALL");

@@ -60,7 +60,7 @@ static struct rlock_handle *quorum(struct user *user, const char *name, new_fn *
     for (size_t i = 0; i < n; i++) {
         assert_code(make(user->clients[i], name, NULL, &members[i]), 0);
     }
-    assert_code(rlock_redlock_new(members, n, &RLOCK_OPTS(.max_lease_ms = -1), &lock), 0);
+    assert_code(rlock_redlock_new(members, n, RLOCK_OPTS(.max_lease_ms = -1), &lock), 0);
     for (size_t i = 0; i < n; i++) {
         (void)rlock_free(members[i]);
     }
@@ -150,8 +150,9 @@ static void set_distance(struct fixture *f, int64_t one_way_us)
 
 static struct user *user_far(struct fixture *f, int acks)
 {
-    return user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 3000 * test_slack(),
-                                          .connect_timeout_ms = 3000 * test_slack(), .acks = acks));
+    return user_open(f,
+                     *RLOCK_CLIENT_OPTS(.op_timeout_ms = 3000 * test_slack(),
+                                        .connect_timeout_ms = 3000 * test_slack(), .acks = acks));
 }
 
 /* Takes all that the calls want, while the servers are near; a client of its own has them. */

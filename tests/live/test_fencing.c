@@ -18,7 +18,7 @@ static int start(void **state)
 
     (void)state;
     server = test_server_start(NULL);
-    opts = RLOCK_CLIENT_OPTS(.url = test_server_unix_url(server));
+    opts = *RLOCK_CLIENT_OPTS(.url = test_server_unix_url(server));
     assert_int_equal(rlock_client_open(&opts, &client), 0);
     assert_int_equal(rlock_fenced_new(client, "stock", NULL, &lock), 0);
     return 0;

@@ -38,7 +38,7 @@ static void on_log(enum rlock_level level, const char *text, void *payload)
 static void crowd_open(struct crowd *crowd, struct fixture *f, int64_t lease_ms)
 {
     struct rlock_client_opts opts = client_opts(
-        f, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = test_ms(1000)));
+        f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = test_ms(1000)));
 
     *crowd = (struct crowd){.n = test_slack() > 1 ? 4000 : 20000};
     opts.on_lost = on_lost;

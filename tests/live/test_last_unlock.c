@@ -206,8 +206,8 @@ static void storm_open(struct storm *storm, struct fixture *f)
 
     *storm = (struct storm){
         .f = f, .seed = choose_seed(), .weather = {.f = f, .lease_ms = test_ms(LEASE_MS)}};
-    opts = RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(TIMEOUT_MS),
-                             .renewed_lease_ms = storm->weather.lease_ms);
+    opts = *RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(TIMEOUT_MS),
+                              .renewed_lease_ms = storm->weather.lease_ms);
     storm->random = storm->seed;
     print_message("RLOCK_TEST_SEED=%llu\n", (unsigned long long)storm->seed);
     storm->user = user_open(f, opts);

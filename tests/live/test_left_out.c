@@ -46,7 +46,7 @@ static void end(struct pair *p)
 
 static struct rlock_client *open_at(struct fixture *f, const char *url)
 {
-    return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url));
+    return client_open_with(f, RLOCK_CLIENT_OPTS(.url = url));
 }
 
 /* The lock can be taken and given back. */
@@ -93,7 +93,7 @@ PAIR_TEST(a_lock_is_taken_soon_after_the_only_replica_died_and_no_hold_is_lost, 
 PAIR_TEST(a_number_of_replicas_is_needed_whether_they_are_alive_or_not, p)
 {
     struct rlock_handle *lock =
-        lock_new(&p->f, client_open_with(&p->f, &RLOCK_CLIENT_OPTS(.url = p->url, .acks = 1)));
+        lock_new(&p->f, client_open_with(&p->f, RLOCK_CLIENT_OPTS(.url = p->url, .acks = 1)));
 
     (void)pass_through(lock);
     test_server_kill(p->f.servers[1]);

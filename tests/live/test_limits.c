@@ -24,7 +24,7 @@ FIXTURE_TEST(a_time_without_an_end_counts_as_the_longest, f)
 
     rival = user_open_direct(f);
     user = user_open(
-        f, RLOCK_CLIENT_OPTS(.op_timeout_ms = INT64_MAX, .connect_timeout_ms = INT64_MAX));
+        f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = INT64_MAX, .connect_timeout_ms = INT64_MAX));
     assert_code(rlock_try_lock(rival->lock), 0);
     waiter_start(&waiter, user, INT64_MAX, NULL);
     assert_true(fixture_wait_waiters(f, 1));
@@ -44,8 +44,8 @@ FIXTURE_TEST(a_hold_may_last_without_an_end, f)
     struct user *user = user_open(f, USUAL);
     struct rlock_handle *lock = NULL;
 
-    assert_code(
-        rlock_reentrant_new(user->client, "b", &RLOCK_OPTS(.max_hold_ms = INT64_MAX), &lock), 0);
+    assert_code(rlock_reentrant_new(user->client, "b", RLOCK_OPTS(.max_hold_ms = INT64_MAX), &lock),
+                0);
     assert_code(rlock_lock_for(lock, 5000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
     (void)rlock_free(lock);
@@ -53,11 +53,11 @@ FIXTURE_TEST(a_hold_may_last_without_an_end, f)
 
 FIXTURE_TEST(a_client_refuses_what_is_no_value_of_an_option, f)
 {
-    assert_code(open_with(f, RLOCK_CLIENT_OPTS(.log_level = (enum rlock_level)9)), RLOCK_EINVAL);
+    assert_code(open_with(f, *RLOCK_CLIENT_OPTS(.log_level = (enum rlock_level)9)), RLOCK_EINVAL);
     assert_detail("log_level");
-    assert_code(open_with(f, RLOCK_CLIENT_OPTS(.ca_file = "/nowhere/ca.pem")), RLOCK_EINVAL);
+    assert_code(open_with(f, *RLOCK_CLIENT_OPTS(.ca_file = "/nowhere/ca.pem")), RLOCK_EINVAL);
     assert_detail("ca_file");
-    assert_code(open_with(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = -1)), RLOCK_EINVAL);
+    assert_code(open_with(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = -1)), RLOCK_EINVAL);
     assert_detail("op_timeout_ms");
 }
 
@@ -105,8 +105,8 @@ static void questions_return(struct rlock_client_opts opts, int code)
 
 FIXTURE_TEST(questions_with_a_wrong_password_are_refused, f)
 {
-    questions_return(RLOCK_CLIENT_OPTS(.url = test_server_unix_url(f->server), .user = "nobody",
-                                       .password = "wrong"),
+    questions_return(*RLOCK_CLIENT_OPTS(.url = test_server_unix_url(f->server), .user = "nobody",
+                                        .password = "wrong"),
                      RLOCK_EAUTH);
 }
 
@@ -114,8 +114,8 @@ FIXTURE_TEST(questions_with_a_wrong_password_are_refused, f)
 FIXTURE_WITH_TEST(questions_to_a_server_that_is_not_trusted_are_told, f,
                   .server.transport = TEST_TLS)
 {
-    questions_return(RLOCK_CLIENT_OPTS(.url = test_server_url(f->server),
-                                       .connect_timeout_ms = 1000 * test_slack(),
-                                       .op_timeout_ms = 2000 * test_slack()),
+    questions_return(*RLOCK_CLIENT_OPTS(.url = test_server_url(f->server),
+                                        .connect_timeout_ms = 1000 * test_slack(),
+                                        .op_timeout_ms = 2000 * test_slack()),
                      RLOCK_ETLS);
 }

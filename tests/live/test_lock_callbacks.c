@@ -59,7 +59,7 @@ LOCK_TEST(a_callback_may_try_and_unlock_but_not_wait, f)
     struct scene scene = {.owner = 11};
 
     scene.client =
-        client_open_with(f, &RLOCK_CLIENT_OPTS(.on_lost = act_in_callback, .payload = &scene));
+        client_open_with(f, RLOCK_CLIENT_OPTS(.on_lost = act_in_callback, .payload = &scene));
     scene.lost = lock_named(f, scene.client, "lost");
     scene.other = lock_named(f, scene.client, "other");
     assert_code(TAKE(scene.lost, 0, .owner = scene.owner, .lease_ms = test_ms(50)), 0);
@@ -105,7 +105,7 @@ LOCK_TEST(a_slow_callback_delays_no_lock, f)
     struct rlock_handle *renewed, *lost[3], *other;
 
     scene.client = client_open_with(
-        f, &RLOCK_CLIENT_OPTS(.on_lost = dwell, .payload = &scene, .renewed_lease_ms = lease_ms));
+        f, RLOCK_CLIENT_OPTS(.on_lost = dwell, .payload = &scene, .renewed_lease_ms = lease_ms));
     renewed = lock_named(f, scene.client, "renewed");
     other = lock_named(f, scene.client, "other");
     assert_code(rlock_lock(renewed), 0);
@@ -155,8 +155,8 @@ static void ignore_loss(const struct rlock_loss *loss, void *payload)
 static int lines_of_a_loss(struct fixture *f, struct scene *scene, enum rlock_level level)
 {
     struct rlock_client *client =
-        client_open_with(f, &RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line,
-                                               .payload = scene, .log_level = level));
+        client_open_with(f, RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line,
+                                              .payload = scene, .log_level = level));
     struct rlock_handle *lock = lock_named(f, client, "line\nbreak");
     const int before = atomic_load(&scene->n_lines);
 
@@ -202,7 +202,7 @@ LOCK_TEST(a_link_that_cannot_be_made_is_logged_once_and_its_return_too, f)
 
     test_server_kill(f->server);
     scene.client = client_open_with(
-        f, &RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line, .payload = &scene));
+        f, RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line, .payload = &scene));
     lock = lock_new(f, scene.client);
     assert_code(rlock_try_lock(lock), RLOCK_ECONN);
     assert_code(rlock_try_lock(lock), RLOCK_ECONN); /* tried again and again meanwhile */
@@ -222,8 +222,8 @@ LOCK_TEST(no_text_holds_a_secret, f)
 
     test_server_do(f->server, "CONFIG SET requirepass right");
     scene.client = client_open_with(
-        f, &RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line, .payload = &scene,
-                              .log_level = RLOCK_LOG_DEBUG, .password = "s3cr3t"));
+        f, RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line, .payload = &scene,
+                             .log_level = RLOCK_LOG_DEBUG, .password = "s3cr3t"));
     lock = lock_new(f, scene.client);
     assert_code(rlock_lock(lock), RLOCK_EAUTH);
     assert_null(strstr(rlock_detail(), "s3cr3t"));

@@ -68,8 +68,8 @@ LOCK_TEST(an_address_that_nobody_tells_delays_nothing, f)
     const int64_t timeout_ms = 100 * test_slack();
     struct proxy *proxy = proxy_start_unix(test_server_unix_url(f->server));
     struct rlock_client *client =
-        client_open_with(f, &RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = timeout_ms,
-                                               .connect_timeout_ms = 5 * timeout_ms));
+        client_open_with(f, RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = timeout_ms,
+                                              .connect_timeout_ms = 5 * timeout_ms));
     struct rlock_handle *lock = lock_new(f, client);
     struct rlock_info info = RLOCK_INFO_INIT;
     int64_t since_us;

@@ -7,7 +7,7 @@
 
 static struct rlock_client *client_open_talking(struct fixture *f, enum rlock_level level)
 {
-    return client_open_with(f, &RLOCK_CLIENT_OPTS(.log_level = level));
+    return client_open_with(f, RLOCK_CLIENT_OPTS(.log_level = level));
 }
 
 /* Whether the log has all of them, each behind the one before. NULL ends them. */
@@ -125,9 +125,9 @@ LOCK_TEST(a_storm_of_calls_is_logged_in_part_and_the_log_says_how_many_lines_it_
 
 static struct rlock_client *client_open_behind(struct fixture *f, int64_t renewed_lease_ms)
 {
-    return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = proxy_url(f->proxy),
-                                                  .renewed_lease_ms = renewed_lease_ms,
-                                                  .log_level = RLOCK_LOG_INFO));
+    return client_open_with(f, RLOCK_CLIENT_OPTS(.url = proxy_url(f->proxy),
+                                                 .renewed_lease_ms = renewed_lease_ms,
+                                                 .log_level = RLOCK_LOG_INFO));
 }
 
 /* Closes the client, and waits until the proxy has closed its connections too. */

@@ -22,7 +22,7 @@ static struct proxy *name_open(struct fixture *f)
 
 static struct rlock_client *open_name(struct fixture *f, const struct proxy *proxy)
 {
-    return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = proxy_url(proxy)));
+    return client_open_with(f, RLOCK_CLIENT_OPTS(.url = proxy_url(proxy)));
 }
 
 static void promote(struct fixture *f, struct proxy *proxy)

@@ -35,7 +35,7 @@ FIXTURE_WITH_TEST(the_servers_of_a_cluster_are_reached_where_the_user_says, f,
 
     cluster_form(f->servers, PRIMARIES, f->n);
     test_text(url, sizeof(url), "redis+cluster://" NOWHERE ":%d", test_server_port(f->servers[0]));
-    client = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .map_address = map));
+    client = client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .map_address = map));
     for (size_t i = 0; i < NAMES; i++) {
         char name[32];
 
@@ -69,12 +69,11 @@ FIXTURE_WITH_TEST(sentinels_and_their_primary_are_reached_where_the_user_says, f
     atomic_store(&primary_port, test_server_port(f->server));
     test_text(url, sizeof(url), "redis+sentinel://" NOWHERE ":%d/primary",
               test_server_port(sentinels.each[0]));
-    assert_code(
-        act_pass_through(
-            lock_new(f, client_open_with(
-                            f, &RLOCK_CLIENT_OPTS(.url = url, .map_address = map_counting))),
-            RLOCK_FOREVER, NULL),
-        0);
+    assert_code(act_pass_through(
+                    lock_new(f, client_open_with(
+                                    f, RLOCK_CLIENT_OPTS(.url = url, .map_address = map_counting))),
+                    RLOCK_FOREVER, NULL),
+                0);
     assert_int_equal(atomic_load(&n_mapped), 1);
     sentinels_stop(&sentinels);
 }

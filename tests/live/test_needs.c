@@ -31,7 +31,7 @@ static struct rlock_client *open_cluster(struct fixture *f, size_t n)
     char url[200];
 
     cluster_url(f->servers, n, url, sizeof(url));
-    return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url));
+    return client_open_with(f, RLOCK_CLIENT_OPTS(.url = url));
 }
 
 /* A name at one of the first two. */
@@ -162,7 +162,7 @@ CLUSTER_TEST(a_server_of_the_url_that_is_down_delays_nobody_for_long, f)
     (void)name_at(f, 1, name);
     cluster_url(seeds, 2, url, sizeof(url));
     assert_code(
-        act_pass_through(lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), name),
+        act_pass_through(lock_named(f, client_open_with(f, RLOCK_CLIENT_OPTS(.url = url)), name),
                          RLOCK_FOREVER, NULL),
         0);
     test_server_restart(f->servers[2], false);
@@ -183,7 +183,7 @@ FIXTURE_WITH_TEST(the_first_call_of_a_client_gets_its_lock_in_a_large_cluster, f
     cluster_join(f->servers, 2);
     cluster_enlarge(f->servers, 2, MANY);
     cluster_url(f->servers, 1, url, sizeof(url));
-    client = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .map_address = cluster_map_added));
+    client = client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .map_address = cluster_map_added));
     lock = lock_named(f, client, "name");
     assert_code(rlock_lock_for(lock, 5000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);

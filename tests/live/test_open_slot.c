@@ -248,7 +248,7 @@ static struct rlock_client *open_cluster(struct fixture *f)
 
     cluster_join(f->servers, f->n);
     cluster_url(f->servers, f->n, url, sizeof(url));
-    return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 1000));
+    return client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 1000));
 }
 
 /* Its hash and the queue have moved, and their scores have not: what is written to these there
@@ -337,7 +337,7 @@ CLUSTER_TEST(a_multi_lock_of_which_a_member_is_held_is_busy, f)
     char url[200];
 
     cluster_url(f->servers, f->n, url, sizeof(url));
-    other = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url));
+    other = client_open_with(f, RLOCK_CLIENT_OPTS(.url = url));
     make_multi(f, client, members, &multi);
     held = lock_named(f, other, TAG "b");
     assert_code(rlock_lock(held), 0);

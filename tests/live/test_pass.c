@@ -31,7 +31,7 @@ static void *work(void *arg)
 /* Threads of a client want one lock all the time. Returns how many scripts that took. */
 static long long crowd(struct fixture *f, int pass)
 {
-    struct rlock_handle *lock = lock_new(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.pass = pass)));
+    struct rlock_handle *lock = lock_new(f, client_open_with(f, RLOCK_CLIENT_OPTS(.pass = pass)));
     struct worker workers[THREADS];
     struct witness *witness = witness_new(1);
 
@@ -69,7 +69,7 @@ TEST(pass_is_on_or_off)
 {
     struct rlock_client *client = NULL;
 
-    assert_code(rlock_client_open(&RLOCK_CLIENT_OPTS(.pass = 1), &client), RLOCK_EINVAL);
+    assert_code(rlock_client_open(RLOCK_CLIENT_OPTS(.pass = 1), &client), RLOCK_EINVAL);
     assert_null(client);
     assert_non_null(strstr(rlock_detail(), "RLOCK_PASS_OFF"));
 }

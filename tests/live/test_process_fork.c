@@ -180,7 +180,7 @@ LOCK_TEST(a_child_may_open_a_client_of_its_own, f)
 static int hold_and_fork(struct test_peer *peer, void *payload)
 {
     struct rlock_client_opts opts =
-        client_opts(payload, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(300)));
+        client_opts(payload, RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(300)));
     struct rlock_client *client = NULL;
     struct rlock_handle *lock = NULL;
     const pid_t parent = getpid();

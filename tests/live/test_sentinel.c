@@ -51,7 +51,7 @@ static const struct test_server_opts plain = {.transport = TEST_TCP};
 
 static struct rlock_client *open_here(struct deployment *d)
 {
-    return client_open_with(&d->f, &RLOCK_CLIENT_OPTS(.url = d->url));
+    return client_open_with(&d->f, RLOCK_CLIENT_OPTS(.url = d->url));
 }
 
 SENTINEL_TEST(every_kind_is_taken_and_given_back_at_the_primary, d)
@@ -221,7 +221,7 @@ SENTINEL_TEST(what_is_held_outlives_its_primary, d)
     char name[32];
 
     client = client_open_with(
-        &d->f, &RLOCK_CLIENT_OPTS(.url = d->url, .renewed_lease_ms = test_ms(LEASE_MS)));
+        &d->f, RLOCK_CLIENT_OPTS(.url = d->url, .renewed_lease_ms = test_ms(LEASE_MS)));
     for (size_t i = 0; i < HOLDS; i++) {
         test_text(name, sizeof(name), "held-%zu", i);
         locks[i] = lock_named(&d->f, client, name);
@@ -253,7 +253,7 @@ SENTINEL_TEST(a_hold_that_the_failover_lost_is_told_at_once, d)
     int64_t replaced_us;
 
     lock = lock_new(
-        &d->f, client_open_with(&d->f, &RLOCK_CLIENT_OPTS(.url = d->url, .acks = RLOCK_ACKS_OFF)));
+        &d->f, client_open_with(&d->f, RLOCK_CLIENT_OPTS(.url = d->url, .acks = RLOCK_ACKS_OFF)));
     rival = lock_new(&d->f, open_here(d));
     test_server_freeze(d->f.servers[1]);
     test_server_freeze(d->f.servers[2]);
@@ -278,7 +278,7 @@ SENTINEL_TEST(the_replicas_that_sentinels_know_are_needed, d)
     struct rlock_handle *all, *one = lock_new(&d->f, open_here(d));
 
     all = lock_new(
-        &d->f, client_open_with(&d->f, &RLOCK_CLIENT_OPTS(.url = d->url, .acks = RLOCK_ACKS_ALL)));
+        &d->f, client_open_with(&d->f, RLOCK_CLIENT_OPTS(.url = d->url, .acks = RLOCK_ACKS_ALL)));
     await_copied(d->f.servers[0]);
     assert_code(act_pass_through(all, RLOCK_FOREVER, NULL), 0);
     test_server_freeze(d->f.servers[2]);
@@ -303,7 +303,7 @@ SENTINEL_TEST(a_primary_that_goes_on_after_its_failover_grants_nothing, d)
     room_open(d->f.witness);
     for (size_t i = 0; i < RIVALS; i++) {
         clients[i] = client_open_with(
-            &d->f, &RLOCK_CLIENT_OPTS(.url = d->url, .op_timeout_ms = i == 0 ? 60000 : 0));
+            &d->f, RLOCK_CLIENT_OPTS(.url = d->url, .op_timeout_ms = i == 0 ? 60000 : 0));
         assert_code(act_pass_through(lock_new(&d->f, clients[i]), RLOCK_FOREVER, NULL), 0);
     }
     await_copied(d->f.servers[0]);
@@ -342,9 +342,9 @@ SENTINEL_TEST(a_primary_that_no_sentinel_confirms_is_not_used, d)
     room_open(d->f.witness);
     test_text(url, sizeof(url), "redis+sentinel://127.0.0.1:%d/primary",
               test_server_port(d->sentinels.each[0]));
-    lock = lock_named(
-        &d->f, client_open_with(&d->f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 5000)),
-        "lock-0");
+    lock = lock_named(&d->f,
+                      client_open_with(&d->f, RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 5000)),
+                      "lock-0");
     assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0); /* the link is there */
     await_copied(d->f.servers[0]);
     test_server_freeze(d->sentinels.each[0]);
@@ -353,7 +353,7 @@ SENTINEL_TEST(a_primary_that_no_sentinel_confirms_is_not_used, d)
     assert_true(TEST_EVENTUALLY(!sentinel_names(d->sentinels.each[1], d->f.servers[0]), 30000));
     test_text(url, sizeof(url), "redis+sentinel://127.0.0.1:%d/primary",
               test_server_port(d->sentinels.each[1]));
-    lock = lock_named(&d->f, client_open_with(&d->f, &RLOCK_CLIENT_OPTS(.url = url)), "lock-0");
+    lock = lock_named(&d->f, client_open_with(&d->f, RLOCK_CLIENT_OPTS(.url = url)), "lock-0");
     actor_begin(rival, act_stay, lock, patient_ms,
                 NULL); /* until a replica follows the new primary */
     assert_true(TEST_EVENTUALLY(room_inside() == 1, 30000));

@@ -248,8 +248,8 @@ static struct rlock_handle *lock_of_first_pair(struct fixture *f)
         test_text(name, sizeof(name), "held-%zu", n++);
     } while (cluster_primary_of(f->servers, PRIMARIES, rlock__slot(rlock__bytes_of(name))) !=
              f->servers[0]);
-    return lock_named(
-        f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .acks = RLOCK_ACKS_OFF)), name);
+    return lock_named(f, client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .acks = RLOCK_ACKS_OFF)),
+                      name);
 }
 
 /* Nobody waits for the replica. Before it is promoted it misses what the load writes for a while,

@@ -22,8 +22,7 @@ static struct rlock_client *open_cluster(struct fixture *f, int64_t renewed_leas
 
     cluster_form(f->servers, PRIMARIES, PRIMARIES);
     cluster_url(f->servers, PRIMARIES, url, sizeof(url));
-    return client_open_with(f,
-                            &RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = renewed_lease_ms));
+    return client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = renewed_lease_ms));
 }
 
 /* ---- Threads that each take a lock of their own again and again ---- */

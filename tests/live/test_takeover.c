@@ -126,7 +126,7 @@ static void take_what_is_lost(struct scene *scene, const char *url, size_t first
 
     for (size_t i = 0; i < CLIENTS; i++) {
         scene->clients[i] =
-            client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .acks = RLOCK_ACKS_OFF));
+            client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .acks = RLOCK_ACKS_OFF));
         name_at(f, "lost", i, name, sizeof(name));
         scene->lost[i] = lock_named(f, scene->clients[i], name);
         assert_code(act_pass_through(scene->lost[i], RLOCK_FOREVER, NULL), 0);

@@ -29,8 +29,8 @@ static struct rlock_handle *open_lock(struct fixture *f, const char *tag, size_t
     test_text(name, sizeof(name), "%s%zu", tag, i % LOCKS); /* the digit names its cell */
     cluster_url(f->servers, PRIMARIES, url, sizeof(url));
     return lock_named(f,
-                      client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 60000,
-                                                             .acks = RLOCK_ACKS_OFF)),
+                      client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 60000,
+                                                            .acks = RLOCK_ACKS_OFF)),
                       name);
 }
 

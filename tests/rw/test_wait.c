@@ -188,10 +188,10 @@ ROOM_TEST(a_killed_reader_is_forgotten_when_the_others_leave, f)
 
 ROOM_TEST(a_killed_reader_delays_a_preferred_writer_by_its_lease, f)
 {
-    const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
+    const struct rlock_opts *opts = RLOCK_OPTS(.prefer_writers = true);
     struct test_child *child = victim_spawn(&(struct victim){f, rlock_read_new, test_ms(600)});
-    struct rlock_handle *read = lock_with(f, client_open(f), NAME, &opts);
-    struct rlock_handle *write = writer_with(f, client_open(f), NAME, &opts);
+    struct rlock_handle *read = lock_with(f, client_open(f), NAME, opts);
+    struct rlock_handle *write = writer_with(f, client_open(f), NAME, opts);
     struct actor *visitors[VISITORS], *writer = actor_open(f);
     int64_t killed_us;
 
@@ -282,10 +282,10 @@ ROOM_TEST(a_writer_learns_that_also_where_the_hash_ends_a_moment_later, f)
 
 ROOM_TEST(preferred_writers_go_before_new_readers, f)
 {
-    const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
+    const struct rlock_opts *opts = RLOCK_OPTS(.prefer_writers = true);
     struct rlock_client *a = client_open(f), *b = client_open(f);
-    struct rlock_handle *read = lock_with(f, a, NAME, &opts), *plain = lock_new(f, a);
-    struct rlock_handle *write = writer_with(f, b, NAME, &opts);
+    struct rlock_handle *read = lock_with(f, a, NAME, opts), *plain = lock_new(f, a);
+    struct rlock_handle *write = writer_with(f, b, NAME, opts);
     struct actor *writer = actor_open(f), *reader = actor_open(f);
 
     assert_code(rlock_lock(read), 0);
@@ -314,10 +314,10 @@ ROOM_TEST(preferred_writers_go_before_new_readers, f)
 
 ROOM_TEST(what_a_writer_asked_for_ends_with_it, f)
 {
-    const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
+    const struct rlock_opts *opts = RLOCK_OPTS(.prefer_writers = true);
     struct rlock_client *client = client_open(f);
-    struct rlock_handle *read = lock_with(f, client, NAME, &opts);
-    struct rlock_handle *write = writer_with(f, client_open(f), NAME, &opts);
+    struct rlock_handle *read = lock_with(f, client, NAME, opts);
+    struct rlock_handle *write = writer_with(f, client_open(f), NAME, opts);
     struct actor *reader = actor_open(f);
     int64_t since_us;
 
@@ -337,9 +337,9 @@ ROOM_TEST(what_a_writer_asked_for_ends_with_it, f)
 
 ROOM_TEST(a_long_wait_keeps_asking, f)
 {
-    const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
-    struct rlock_handle *read = lock_with(f, client_open(f), NAME, &opts);
-    struct rlock_handle *write = writer_with(f, client_open(f), NAME, &opts);
+    const struct rlock_opts *opts = RLOCK_OPTS(.prefer_writers = true);
+    struct rlock_handle *read = lock_with(f, client_open(f), NAME, opts);
+    struct rlock_handle *write = writer_with(f, client_open(f), NAME, opts);
     struct actor *writer = actor_open(f);
 
     assert_code(rlock_lock(read), 0);

@@ -53,14 +53,14 @@ static void open_clients(void)
     char url[64];
 
     for (unsigned i = 0; i < stage.n_clients; i++) {
-        struct rlock_client_opts opts =
+        const struct rlock_client_opts *opts =
             RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = stage.scenario->lease_ms,
                               .on_lost = on_lost, .on_log = on_log, .log_level = RLOCK_LOG_INFO,
                               .loop = stage.loops ? RLOCK_LOOP_USER : RLOCK_LOOP_OWN);
 
         (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%u",
                        SCHED_PORT + (stage.scenario->own_servers ? i : 0));
-        if (rlock_client_open(&opts, &stage.clients[i]) != 0) {
+        if (rlock_client_open(opts, &stage.clients[i]) != 0) {
             sched_fail("open: %s", rlock_detail());
         }
         stage.clients[i]->corks_always = stage.corks;
@@ -110,7 +110,7 @@ static void make_group(void)
         members[i] = stage.locks[i][0];
     }
     if (stage.scenario->redlock) {
-        (void)rlock_redlock_new(members, stage.n_clients, &RLOCK_OPTS(.max_lease_ms = -1),
+        (void)rlock_redlock_new(members, stage.n_clients, RLOCK_OPTS(.max_lease_ms = -1),
                                 &stage.group);
     } else if ((stage.scenario->moves & MOVE_MULTI) != 0) {
         (void)rlock_multi_new(members, stage.n_clients, NULL, &stage.group);

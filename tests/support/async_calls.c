@@ -274,7 +274,7 @@ static void *run(void *arg)
 
 int __wrap_rlock_client_open(const struct rlock_client_opts *opts, struct rlock_client **ret_client)
 {
-    struct rlock_client_opts copy = opts != NULL ? *opts : RLOCK_CLIENT_OPTS(.url = NULL);
+    struct rlock_client_opts copy = opts != NULL ? *opts : *RLOCK_CLIENT_OPTS(.url = NULL);
     struct loop *loop;
     int code;
 

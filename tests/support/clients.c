@@ -20,7 +20,7 @@ const struct kind single_kinds[] = {
 
 struct rlock_client_opts client_opts(const struct fixture *f, const struct rlock_client_opts *opts)
 {
-    struct rlock_client_opts filled = opts != NULL ? *opts : RLOCK_CLIENT_OPTS(.url = NULL);
+    struct rlock_client_opts filled = opts != NULL ? *opts : *RLOCK_CLIENT_OPTS(.url = NULL);
 
     if (filled.url == NULL) {
         filled.url = test_server_url(f->server);
@@ -58,7 +58,7 @@ struct rlock_client *client_open(struct fixture *f)
 
 struct rlock_client *client_open_renewing(struct fixture *f, int64_t renewed_lease_ms)
 {
-    return client_open_with(f, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = renewed_lease_ms));
+    return client_open_with(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = renewed_lease_ms));
 }
 
 void client_close(struct fixture *f, struct rlock_client *client)
@@ -136,7 +136,7 @@ static int hold_until_killed(struct test_peer *peer, void *payload)
 {
     const struct victim *victim = payload;
     const struct rlock_client_opts opts =
-        client_opts(victim->f, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = victim->renewed_lease_ms));
+        client_opts(victim->f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = victim->renewed_lease_ms));
     struct rlock_client *client = NULL;
     struct rlock_handle *lock = NULL;
 

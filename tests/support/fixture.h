@@ -4,7 +4,7 @@
  *
  *     FIXTURE_WITH_TEST(what_happens, f, .servers = 3, .proxy = PROXY_ON_UNIX)
  *     {
- *         struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 100));
+ *         struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 100));
  *         …
  *     }
  *

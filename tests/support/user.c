@@ -38,7 +38,7 @@ struct user *user_open(struct fixture *f, struct rlock_client_opts opts)
     user->lock = user->members[0];
     if (f->redlock) {
         assert_code(rlock_redlock_new(user->members, f->n,
-                                      &RLOCK_OPTS(.max_lease_ms = f->max_lease_ms), &user->lock),
+                                      RLOCK_OPTS(.max_lease_ms = f->max_lease_ms), &user->lock),
                     0);
     }
     DL_APPEND(f->users, user);
@@ -48,9 +48,9 @@ struct user *user_open(struct fixture *f, struct rlock_client_opts opts)
 struct user *user_open_direct(struct fixture *f)
 {
     return user_open(f,
-                     RLOCK_CLIENT_OPTS(.url = test_server_url(f->server), .renewed_lease_ms = 500,
-                                       .op_timeout_ms = 1000 * test_slack(),
-                                       .connect_timeout_ms = 1000 * test_slack()));
+                     *RLOCK_CLIENT_OPTS(.url = test_server_url(f->server), .renewed_lease_ms = 500,
+                                        .op_timeout_ms = 1000 * test_slack(),
+                                        .connect_timeout_ms = 1000 * test_slack()));
 }
 
 void user_close(struct user *user)

@@ -19,9 +19,9 @@ int use_header(rlock_client *client, rlock_handle *lock)
     rlock_grant grant = RLOCK_GRANT_INIT;
     rlock_info info = RLOCK_INFO_INIT;
 
-    rlock_client_opts_init(&client_opts, sizeof(client_opts));
-    rlock_opts_init(&opts, sizeof(opts));
-    rlock_take_init(&take, sizeof(take));
+    rlock_init(&client_opts, sizeof(client_opts));
+    rlock_init(&opts, sizeof(opts));
+    rlock_init(&take, sizeof(take));
     client_opts.url = "redis://localhost";
     take.lease_ms = 10000;
     if (rlock_client_open(&client_opts, &client) != RLOCK_OK) {

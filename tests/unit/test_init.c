@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs made empty by functions, for languages without our macros. */
+/* Structs that rlock_init() makes empty, for languages without our macros. */
 #include <rlock/rlock.h>
 
 #include "support/test.h"
@@ -32,7 +32,7 @@ static bool is_empty(const union used *used, size_t size)
     do {                                                                                           \
         union used used_;                                                                          \
         memset(&used_, BEFORE, sizeof(used_));                                                     \
-        rlock_##kind##_init(&used_.kind, (size));                                                  \
+        rlock_init(&used_.kind, (size));                                                           \
         assert_true(is_empty(&used_, (size)));                                                     \
     } while (0)
 
@@ -63,7 +63,7 @@ TEST(no_more_is_written_than_there_is)
     union used used;
 
     memset(&used, BEFORE, sizeof(used));
-    rlock_take_init(&used.take, 1);
+    rlock_init(&used.take, 1);
     assert_int_equal(used.bytes[0], 0);
     assert_int_equal(used.bytes[1], BEFORE);
 }
@@ -75,8 +75,8 @@ TEST(the_macros_make_the_same)
     struct rlock_grant empty_grant;
     struct rlock_info empty_info;
 
-    rlock_grant_init(&empty_grant, sizeof(empty_grant));
-    rlock_info_init(&empty_info, sizeof(empty_info));
+    rlock_init(&empty_grant, sizeof(empty_grant));
+    rlock_init(&empty_info, sizeof(empty_info));
     assert_memory_equal(&grant, &empty_grant, sizeof(grant));
     assert_int_equal(info.size, sizeof(info));
     assert_true(!info.locked && !info.mine && info.ttl_ms == 0 && info.holders == 0);
@@ -91,7 +91,7 @@ TEST(what_was_made_so_opens_a_client)
     struct rlock_client *client = NULL;
     struct rlock_client_opts opts;
 
-    rlock_client_opts_init(&opts, sizeof(opts));
+    rlock_init(&opts, sizeof(opts));
     opts.url = "unix:///nowhere";
     assert_int_equal(rlock_client_open(&opts, &client), 0);
     assert_null(rlock_client_close(client));

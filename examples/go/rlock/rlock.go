@@ -148,7 +148,7 @@ type Client struct {
 // Open opens a client, whose holds have that lease and are renewed. onLost may be nil; it must neither wait nor close.
 func Open(url string, lease time.Duration, onLost func(Loss)) (*Client, error) {
 	var opts C.struct_rlock_client_opts
-	C.rlock_client_opts_init(&opts, C.sizeof_struct_rlock_client_opts)
+	C.rlock_init(unsafe.Pointer(&opts), C.sizeof_struct_rlock_client_opts)
 	opts.url, opts.renewed_lease_ms = C.CString(url), C.int64_t(lease.Milliseconds())
 	defer C.free(unsafe.Pointer(opts.url))
 	opts.on_lost, opts.payload = (*C.rlock_lost_fn)(C.rlockLost), C.malloc(1)
@@ -243,7 +243,7 @@ func (l *Lock) Take(ctx context.Context, wait time.Duration) (*Hold, error) {
 		return nil, err
 	}
 	var grant C.struct_rlock_grant
-	C.rlock_grant_init(&grant, C.sizeof_struct_rlock_grant)
+	C.rlock_init(unsafe.Pointer(&grant), C.sizeof_struct_rlock_grant)
 	C.rlock_op_grant(op, &grant)
 	hold := &Hold{uint64(grant.token), l, owner}
 	runtime.SetFinalizer(hold, (*Hold).dropped)

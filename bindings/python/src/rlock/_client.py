@@ -36,7 +36,7 @@ class _Open:
         self.payload = ffi.new_handle(self.events)
         keep: list[Any] = [ffi.NULL if url is None else ffi.new("char[]", encoded(url))]
         opts = ffi.new("struct rlock_client_opts *")
-        lib.rlock_client_opts_init(opts, ffi.sizeof(opts[0]))
+        lib.rlock_init(opts, ffi.sizeof(opts[0]))
         opts.url, opts.loop, opts.payload = keep[0], loop, self.payload
         opts.on_lost, opts.on_log = lib.rlock_py_lost, lib.rlock_py_log
         fill(opts, options, keep)
@@ -244,7 +244,7 @@ class AsyncClient(BaseClient[AsyncLock]):
 
 def _lock_options(options: LockOptions) -> Any:
     opts = ffi.new("struct rlock_opts *")
-    lib.rlock_opts_init(opts, ffi.sizeof(opts[0]))
+    lib.rlock_init(opts, ffi.sizeof(opts[0]))
     fill(opts, options, [])
     return opts
 

@@ -62,7 +62,7 @@ class BaseLock:
 
     def _take(self, lease: Optional[Seconds], owner: int) -> Any:
         take = ffi.new("struct rlock_take *")
-        lib.rlock_take_init(take, ffi.sizeof(take[0]))
+        lib.rlock_init(take, ffi.sizeof(take[0]))
         take.lease_ms, take.owner = lease_ms(lease), owner
         return take
 
@@ -72,7 +72,7 @@ class BaseLock:
 
 def _new_grant() -> Any:
     grant = ffi.new("struct rlock_grant *")
-    lib.rlock_grant_init(grant, ffi.sizeof(grant[0]))
+    lib.rlock_init(grant, ffi.sizeof(grant[0]))
     return grant
 
 
@@ -85,7 +85,7 @@ def _grant_of(operation: Operation) -> Any:
 
 def _new_info() -> Any:
     info = ffi.new("struct rlock_info *")
-    lib.rlock_info_init(info, ffi.sizeof(info[0]))
+    lib.rlock_init(info, ffi.sizeof(info[0]))
     return info
 
 
