@@ -29,23 +29,23 @@ static void must(int code, const char *what)
     }
 }
 
-static struct rlock_client *open_client(const struct bench_run *run, int loop)
+static struct rlock_client *open_client(const struct bench_run *run, uint64_t flags)
 {
     const struct rlock_client_opts *opts =
-        RLOCK_CLIENT_OPTS(.url = run->url[0], .op_timeout_ms = OPEN_TIMEOUT_MS, .loop = loop);
+        RLOCK_CLIENT_OPTS(.url = run->url[0], .op_timeout_ms = OPEN_TIMEOUT_MS, .flags = flags);
     struct rlock_client *client = NULL;
 
     must(rlock_client_open(opts, &client), "open");
     return client;
 }
 
-static struct burst *burst_new(const struct bench_run *run, int loop)
+static struct burst *burst_new(const struct bench_run *run, uint64_t flags)
 {
     struct burst *burst = calloc(1, sizeof(*burst));
 
     TEST_CHECK(burst != NULL && sem_init(&burst->done, 0, 0) == 0);
-    burst->looped = loop != RLOCK_LOOP_OWN;
-    burst->client = open_client(run, loop);
+    burst->looped = flags != 0;
+    burst->client = open_client(run, flags);
     burst->n = run->one->locks;
     burst->locks = calloc((size_t)burst->n, sizeof(*burst->locks));
     TEST_CHECK(burst->locks != NULL);
@@ -105,12 +105,12 @@ static void take_and_leave_all(struct bench_worker *worker)
 
 static void start_dispatched(struct bench_worker *worker)
 {
-    worker->state = burst_new(worker->run, RLOCK_LOOP_OWN);
+    worker->state = burst_new(worker->run, 0);
 }
 
 static void start_looped(struct bench_worker *worker)
 {
-    worker->state = burst_new(worker->run, RLOCK_LOOP_USER);
+    worker->state = burst_new(worker->run, RLOCK_CLIENT_USER_LOOP);
 }
 
 /* ---- How soon it is told ---- */
@@ -138,9 +138,9 @@ static void wake(struct bench_worker *worker)
 
 static void start_beside(struct bench_worker *worker)
 {
-    struct burst *burst = burst_new(worker->run, RLOCK_LOOP_OWN);
+    struct burst *burst = burst_new(worker->run, 0);
 
-    burst->other = open_client(worker->run, RLOCK_LOOP_OWN);
+    burst->other = open_client(worker->run, 0);
     must(rlock_reentrant_new(burst->other, "burst000000", NULL, &burst->others), "other");
     worker->state = burst;
 }

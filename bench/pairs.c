@@ -90,6 +90,12 @@ static void messages(const struct rlock_client_opts *opts, struct test_server *s
     rlock_free(lock);
 }
 
+static void map_added(struct rlock_address *address, void *payload)
+{
+    (void)payload;
+    address->port = cluster_map_added(address->port);
+}
+
 int main(int argc, char **argv)
 {
     const size_t n = argc >= 3 ? strtoul(argv[1], NULL, 10) : 1;
@@ -106,11 +112,11 @@ int main(int argc, char **argv)
         cluster_join(servers, 2);
         cluster_enlarge(servers, 2, n - 1);
         cluster_url(servers, 1, url, sizeof(url));
-        opts.map_address = cluster_map_added;
+        opts.on_address = map_added;
     }
     opts.url = url;
     if (argc == 4) {
-        opts.loop = RLOCK_LOOP_USER;
+        opts.flags = RLOCK_CLIENT_USER_LOOP;
         opts.acks = RLOCK_ACKS_OFF;
         messages(&opts, servers[0], times);
     } else {

@@ -11,7 +11,7 @@
 struct cli_sink {
     const struct cli_options *opts;
     int lost_fd;                 /* an eventfd that wakes whoever watches a hold; -1 none */
-    atomic_int reason;           /* of the first loss, as enum rlock_reason; 0 none */
+    atomic_int reason;           /* of the first loss, RLOCK_LOST_…; 0 none */
     struct cli_waiting *waiting; /* who is told what is wrong while the command waits; or NULL */
 };
 

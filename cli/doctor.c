@@ -10,7 +10,7 @@
 
 #define FINDING_MOST 2000
 
-static const char *level_name(enum rlock_level level)
+static const char *level_name(int level)
 {
     switch (level) {
     case RLOCK_LOG_ERROR:
@@ -24,8 +24,7 @@ static const char *level_name(enum rlock_level level)
     }
 }
 
-static void print_finding(enum rlock_level level, const char *subject, const char *finding,
-                          void *payload)
+static void print_finding(int level, const char *subject, const char *finding, void *payload)
 {
     char text[FINDING_MOST];
 
@@ -40,8 +39,7 @@ static void print_finding(enum rlock_level level, const char *subject, const cha
     (void)fflush(stdout); /* a slow server is watched at work */
 }
 
-static void print_finding_json(enum rlock_level level, const char *subject, const char *finding,
-                               void *payload)
+static void print_finding_json(int level, const char *subject, const char *finding, void *payload)
 {
     char text[FINDING_MOST];
 

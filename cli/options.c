@@ -148,21 +148,22 @@ static const char *set_max_lease(struct cli_options *opts, char *value)
     return NULL;
 }
 
-static const char *read_password(char **password, const char *path)
+static const char *read_password(char **password, const char **ret_file, const char *path)
 {
     cli_secret_free(*password);
     *password = NULL;
+    *ret_file = cli_password_is_in_file(path) ? path : NULL;
     return cli_password_read(path, password);
 }
 
 static const char *set_password_file(struct cli_options *opts, char *value)
 {
-    return read_password(&opts->password, value);
+    return read_password(&opts->password, &opts->password_file, value);
 }
 
 static const char *set_sentinel_password_file(struct cli_options *opts, char *value)
 {
-    return read_password(&opts->sentinel_password, value);
+    return read_password(&opts->sentinel_password, &opts->sentinel_password_file, value);
 }
 
 #define ANSWERS (CLI_INFO | CLI_LS | CLI_BREAK | CLI_DOCTOR)
@@ -214,11 +215,11 @@ static const struct spec specs[] = {
      .help = "redis:// rediss:// unix:// redis+cluster:// redis+sentinel:// (default: $RLOCK_URL, "
              "or " DEFAULT_URL ")"},
     {"password-file", 0, "FILE", CLI_ALL, CALL(set_password_file),
-     .help = "read the password from FILE, which only its owner may access"},
+     .help = "read the password from FILE, at each connection; only its owner may access it"},
     {"sentinel-user", 0, "NAME", CLI_ALL, TEXT(sentinel_user),
      .help = "user name at the Sentinels (default: the default user)"},
     {"sentinel-password-file", 0, "FILE", CLI_ALL, CALL(set_sentinel_password_file),
-     .help = "read the password for the Sentinels from FILE"},
+     .help = "read the password for the Sentinels from FILE, at each connection"},
     {"sentinel-plain", 0, NULL, CLI_ALL, SWITCH(sentinel_plain),
      .help = "rediss+sentinel: connect to the Sentinels without TLS"},
     {"cacert", 0, "FILE", CLI_ALL, TEXT(ca_file),

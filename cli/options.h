@@ -38,6 +38,8 @@ struct cli_options {
     char *url;               /* with its password: erased as soon as the client has it */
     char *password;          /* from --password-file: likewise */
     char *sentinel_password; /* from --sentinel-password-file: likewise */
+    const char *password_file,
+        *sentinel_password_file; /* where to read them again; NULL: nowhere */
     const char *sentinel_user;
     bool sentinel_plain;
     int acks; /* of the library */

@@ -188,8 +188,8 @@ static void say_lost(const struct run *run, enum cli_stage stage)
     const int reason = atomic_load(&run->sink.reason);
 
     cli_say(run->opts, run->name, "lost%s%s%s %s (server %s)", reason != 0 ? " (" : "",
-            reason != 0 ? rlock_reason_text((enum rlock_reason)reason) : "", reason != 0 ? ")" : "",
-            fates[stage], run->opts->server);
+            reason != 0 ? rlock_reason_text(reason) : "", reason != 0 ? ")" : "", fates[stage],
+            run->opts->server);
 }
 
 /* Releases the lock; the command's own status stands unless it ran without the lock, or was

@@ -122,6 +122,13 @@ const char *cli_password_read(const char *path, char **ret_password)
     return wrong;
 }
 
+bool cli_password_is_in_file(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 void cli_secret_free(char *secret)
 {
     if (secret != NULL) {

@@ -3,6 +3,8 @@
 #ifndef RLOCK_CLI_SECRET_H
 #define RLOCK_CLI_SECRET_H
 
+#include <stdbool.h>
+
 /* Overwrites every byte of the URL's password in place. Rather hides too much than too little. */
 void cli_url_hide_password(char *url);
 
@@ -17,6 +19,9 @@ void cli_text_redact(char *text);
  * is the caller's (cli_secret_free), or what is wrong with the file.
  */
 const char *cli_password_read(const char *path, char **ret_password);
+
+/* Whether the password can be read again: from a file, and not from a pipe. */
+bool cli_password_is_in_file(const char *path);
 
 /* Erases and frees; NULL is ok. */
 void cli_secret_free(char *secret);

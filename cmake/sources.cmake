@@ -16,12 +16,15 @@ set(RLOCK_SOURCES
     src/base/uuid.c
     src/client/async.c
     src/client/dispatch.c
+    src/client/failure.c
+    src/client/flags.c
     src/client/group.c
     src/client/held.c
     src/client/holder.c
     src/client/identity.c
     src/client/init.c
     src/client/lock.c
+    src/client/lock_options.c
     src/client/open.c
     src/client/options.c
     src/client/process.c
@@ -118,6 +121,7 @@ set(RLOCK_SOURCES
     src/net/conn.c
     src/net/connect.c
     src/net/hello.c
+    src/net/login.c
     src/net/question.c
     src/net/refused.c
     src/net/resolve.c

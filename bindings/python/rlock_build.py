@@ -24,7 +24,7 @@ int rlock_py_unlock_async(struct rlock_handle *lock, uint64_t owner, int *live, 
 void rlock_py_drop(struct rlock_op **op);
 extern "Python" void rlock_py_done(struct rlock_op *op, void *payload);
 extern "Python" void rlock_py_lost(const struct rlock_loss *loss, void *payload);
-extern "Python" void rlock_py_log(enum rlock_level level, const char *text, void *payload);
+extern "Python" void rlock_py_log(const struct rlock_log_line *line, void *payload);
 """
 
 # These steps are in C because a signal handler of Python, or another thread, could come between them in Python.

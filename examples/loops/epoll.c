@@ -84,7 +84,7 @@ static void watch(int epoll_fd, int fd, struct task *task)
 int main(int argc, char **argv)
 {
     const struct rlock_client_opts *opts =
-        RLOCK_CLIENT_OPTS(.url = argc > 1 ? argv[1] : NULL, .loop = RLOCK_LOOP_USER);
+        RLOCK_CLIENT_OPTS(.url = argc > 1 ? argv[1] : NULL, .flags = RLOCK_CLIENT_USER_LOOP);
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     struct task tasks[TASKS];
 

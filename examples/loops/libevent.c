@@ -80,7 +80,7 @@ static void on_readable(evutil_socket_t fd, short events, void *payload)
 int main(int argc, char **argv)
 {
     const struct rlock_client_opts *opts =
-        RLOCK_CLIENT_OPTS(.url = argc > 1 ? argv[1] : NULL, .loop = RLOCK_LOOP_USER);
+        RLOCK_CLIENT_OPTS(.url = argc > 1 ? argv[1] : NULL, .flags = RLOCK_CLIENT_USER_LOOP);
     struct task tasks[TASKS];
     struct event *readable;
 

@@ -80,7 +80,7 @@ static void on_readable(uv_poll_t *handle, int status, int events)
 int main(int argc, char **argv)
 {
     const struct rlock_client_opts *opts =
-        RLOCK_CLIENT_OPTS(.url = argc > 1 ? argv[1] : NULL, .loop = RLOCK_LOOP_USER);
+        RLOCK_CLIENT_OPTS(.url = argc > 1 ? argv[1] : NULL, .flags = RLOCK_CLIENT_USER_LOOP);
     uv_loop_t *loop = uv_default_loop();
     struct task tasks[TASKS];
 

@@ -24,6 +24,9 @@
  * Functions return 0 or a negative enum rlock_code, unless their comments say otherwise. They write
  * outputs only on success. Times are in milliseconds. In an option, zero always selects the
  * documented default. Structs that begin with their size may grow in later versions (docs/abi.md).
+ * In a member named flags, each bit that is set changes the default. A bit has a meaning in one
+ * struct only; in another one it is RLOCK_EINVAL. Codes, reasons and levels are of type int in
+ * structs and callbacks, because later versions may add values.
  * C sets the size with macros; C++ and other languages call rlock_init() instead.
  *
  * C++ has <rlock/rlock.hpp>. Some FFI parsers accept only declarations. For them, preprocess this
@@ -144,6 +147,32 @@ RLOCK_API const char *rlock_code_name(int code);
  */
 RLOCK_API const char *rlock_detail(void);
 
+/* A failure as data. Later versions may add members. */
+struct rlock_failure {
+    size_t size;
+    const char *detail; /* one line for logs, like rlock_detail(); borrowed in the same way */
+    int code;           /* the code that the call returned; 0: the call did not fail */
+    int reason;         /* RLOCK_ELOST: why the hold was lost, RLOCK_LOST_…; otherwise 0 */
+    int64_t free_ms;    /* RLOCK_EBUSY, ETIMEDOUT: the rest of the holder's lease.
+                           RLOCK_EINDOUBT, ECANCELED: if a request of the call still takes effect,
+                           the lock is free after this time. From now on; -1: unknown */
+    char holder[128];   /* who holds the lock, as "uuid:number", possibly cut; "": unknown */
+    char server[128];   /* the address of the server that the call was about; "": unknown */
+};
+
+/* An empty failure for a call to fill. */
+#define RLOCK_FAILURE_INIT                                                                         \
+    {                                                                                              \
+        sizeof(struct rlock_failure), NULL, 0, 0, 0, "", ""                                        \
+    }
+
+/*
+ * Gets the failure of this thread's last call as data. If the call succeeded, the code is 0.
+ * Set .size (RLOCK_FAILURE_INIT) before the call. Local, no I/O. The call itself does not count as
+ * the last one. Returns RLOCK_EINVAL if the size is not set.
+ */
+RLOCK_API int rlock_last_failure(struct rlock_failure *ret_failure);
+
 /* Returns the version of the library that the program runs with, for example "0.1.0". */
 RLOCK_API const char *rlock_version(void);
 
@@ -161,7 +190,7 @@ RLOCK_API void rlock_init(void *ret_struct, size_t size);
 /*
  * The process's handle on one deployment, with one UUID of its own.
  * Threads: all threads may share it. The client runs two threads of its own, with all signals
- * blocked, unless the program's event loop runs it (RLOCK_LOOP_USER).
+ * blocked, unless the program's event loop runs it (RLOCK_CLIENT_USER_LOOP).
  */
 struct rlock_client;
 
@@ -182,16 +211,19 @@ enum rlock_reason {
 };
 
 /* Returns a short text for a reason: static, never NULL. */
-RLOCK_API const char *rlock_reason_text(enum rlock_reason reason);
+RLOCK_API const char *rlock_reason_text(int reason);
 
 /* A lost hold. Borrowed: valid during the callback. */
 struct rlock_loss {
     size_t size;
     const char *name; /* the lock's name, with a NUL byte after name_len bytes */
     size_t name_len;
-    const char *kind; /* "reentrant", … */
-    uint64_t owner;   /* the owner's id; 0 if the owner is a thread */
-    enum rlock_reason reason;
+    const char *kind;   /* "reentrant", … */
+    const char *server; /* the address of the hold's server; "" for a multi-lock or RedLock */
+    const char *holder; /* what named the hold on that server: "uuid:number"; "" for those two */
+    uint64_t owner;     /* the owner's id; 0 if the owner is a thread */
+    int reason;         /* RLOCK_LOST_… */
+    uint32_t levels;    /* number of levels that are lost, each of which is still to be unlocked */
 };
 
 /*
@@ -205,21 +237,72 @@ typedef void rlock_lost_fn(const struct rlock_loss *loss, void *payload);
 /* The importance of a log line. */
 enum rlock_level { RLOCK_LOG_ERROR = 1, RLOCK_LOG_WARNING, RLOCK_LOG_INFO, RLOCK_LOG_DEBUG };
 
-/* Receives the client's log: one line per call, no newline, no secrets. The library itself never
- * prints. docs/log.md explains the lines. Those of RLOCK_LOG_DEBUG explain slow and failed calls.
+/* A line of the log. Borrowed: valid during the callback. */
+struct rlock_log_line {
+    size_t size;
+    const char *text;    /* the line, without a newline and without secrets */
+    const char *subject; /* what it is about, in a word: "call", "connection", … (docs/log.md) */
+    const char *server;  /* the address of the server that it is about; "": none */
+    int level;           /* RLOCK_LOG_… */
+    int code;            /* the code of the failure that it reports; 0: none */
+};
+
+/* Receives the client's log, line by line. The library itself never prints. docs/log.md explains
+ * the lines. Those of RLOCK_LOG_DEBUG explain slow and failed calls.
  * Threads: the same rules as for rlock_lost_fn. */
-typedef void rlock_log_fn(enum rlock_level level, const char *text, void *payload);
+typedef void rlock_log_line_fn(const struct rlock_log_line *line, void *payload);
+
+/* The address of a server, for the program to rewrite. */
+struct rlock_address {
+    size_t size;
+    char host[256];
+    unsigned port;
+    int is_sentinel; /* 1: a Sentinel's address; 0: that of a server with locks */
+};
 
 /*
  * Rewrites an advertised server address (host, port or both) to one that this client can reach, for
  * example behind NAT. The client calls it with each address before it connects there, whether the
  * address comes from the URL, from a Sentinel or from a cluster. TLS checks the certificate against
  * the rewritten host.
- * host: at most 255 bytes and a NUL byte. While the callback runs, the client's connections are
- * delayed. Therefore it must neither wait nor call a function of this library.
+ * While the callback runs, the client's connections are delayed. Therefore it must neither wait nor
+ * call a function of this library.
  * Threads: runs on a thread of the client, or on the thread that opens the client.
  */
-typedef void rlock_map_address_fn(char host[256], unsigned *port, void *payload);
+typedef void rlock_address_fn(struct rlock_address *inout_address, void *payload);
+
+/*
+ * A login: the user and the password of one connection. Borrowed: valid during the callback.
+ * on_login sets them with rlock_login_set(). Otherwise they are as the options say.
+ */
+struct rlock_login;
+
+/*
+ * Sets the user and the password of this connection. NULL: as the options say. The library copies
+ * both strings, and wipes its copies after use. Returns 0 or RLOCK_ENOMEM.
+ * Threads: only the thread that runs the callback.
+ */
+RLOCK_API int rlock_login_set(struct rlock_login *login, const char *user, const char *password);
+
+/* Returns the address of the server that wants the login: "host:port", or the path of a unix socket.
+ * Borrowed, like the login. */
+RLOCK_API const char *rlock_login_server(const struct rlock_login *login);
+
+/* Returns whether that server is a Sentinel. */
+RLOCK_API bool rlock_login_is_sentinel(const struct rlock_login *login);
+
+/*
+ * Asks the program for the login, before each connection. With it a program can change its password
+ * without opening the client again. If the server refuses the login, the client asks again at its
+ * next attempt to connect, and calls go on waiting for the server meanwhile.
+ * Returns 0. Any other value fails this attempt to connect with RLOCK_EAUTH; the client tries again.
+ * The client's connections are delayed while the callback runs. Therefore keep the newest password
+ * at hand: the callback must neither wait nor call a function of this library, except
+ * rlock_login_...().
+ * Threads: runs on a thread of the client, or on the thread that runs a call. Several threads may
+ * run it at the same time.
+ */
+typedef int rlock_login_fn(struct rlock_login *login, void *payload);
 
 /* Options of a client. The client copies all but payload. Set with RLOCK_CLIENT_OPTS(). */
 struct rlock_client_opts {
@@ -234,32 +317,29 @@ struct rlock_client_opts {
      *     that they promote in its place. User and password are the primary's.
      * The URL may contain percent-encoding and IPv6 addresses such as [::1]. */
     const char *url;
-    int64_t connect_timeout_ms; /* time for the whole handshake with the server; default 1000 */
-    int64_t op_timeout_ms;      /* time for the server's answers, in each call; default 1000 */
-    int64_t renewed_lease_ms;   /* lease of a renewed hold; the client renews the hold whenever a
+    int64_t connect_timeout_ms;    /* time for the whole handshake with the server; default 1000 */
+    int64_t op_timeout_ms;         /* time for the server's answers, in each call; default 1000 */
+    int64_t renewed_lease_ms;      /* lease of a renewed hold; the client renews the hold whenever a
                                    third of this time has passed; at least 30; default 30000 */
-    int64_t safety_margin_ms;   /* a hold's validity ends this much earlier; less than half of
+    int64_t safety_margin_ms;      /* a hold's validity ends this much earlier; less than half of
                                    renewed_lease_ms; default 0 */
-    const char *key_prefix;     /* the Redis key is this prefix and the name; default: none */
-    const char *user;           /* overrides the URL's user; default: the URL's user */
-    const char *password;       /* overrides the URL's password; default: the URL's password */
-    const char *ca_file;        /* PEM file of the trusted authorities; if it contains revocation
-                                   lists, the client checks for revocation; default: the system's
-                                   authorities */
-    const char *cert_file;      /* PEM file of a client certificate, with key_file; default: none */
-    const char *key_file;       /* PEM file of the client certificate's key; default: none */
-    rlock_lost_fn *on_lost;     /* receives lost holds; default: none */
-    rlock_log_fn *on_log;       /* receives the log; default: none */
-    enum rlock_level log_level; /* least important level to log; default RLOCK_LOG_WARNING */
-    void *payload;              /* passed to the callbacks; must live until the client is closed */
-    const char *sentinel_user;  /* user at the Sentinels; default: none */
+    uint64_t flags;                /* RLOCK_CLIENT_…; default 0 */
+    const char *key_prefix;        /* the Redis key is this prefix and the name; default: none */
+    const char *user;              /* overrides the URL's user; default: the URL's user */
+    const char *password;          /* overrides the URL's password; default: the URL's password */
+    const char *sentinel_user;     /* user at the Sentinels; default: none */
     const char *sentinel_password; /* password at the Sentinels; default: none */
-    /* TLS to the Sentinels. 1: on, -1: off; default 0: what the URL's scheme says for the primary.
-     * Without TLS to the Sentinels, an attacker who can change their answers can send the client to
-     * any server. If you use TLS to the primary but not to the Sentinels, set ca_file to a file
-     * that contains only your own authority. Then the client refuses the attacker's server, because
-     * your authority did not sign its certificate. */
-    int sentinel_tls;
+    const char *ca_file;           /* PEM file of the trusted authorities; if it contains revocation
+                                      lists, the client checks for revocation; default: the
+                                      system's authorities */
+    const char *cert_file;  /* PEM file of a client certificate, with key_file; default: none */
+    const char *key_file;   /* PEM file of the client certificate's key; default: none */
+    rlock_lost_fn *on_lost; /* receives lost holds; default: none */
+    rlock_log_line_fn *on_log_line; /* receives the log; default: none */
+    rlock_address_fn *on_address;   /* rewrites addresses; default: none, the client uses the
+                                       addresses that servers advertise */
+    rlock_login_fn *on_login;       /* gives user and password at each connection; default: none */
+    void *payload; /* passed to the callbacks; must live until the client is closed */
     /*
      * Number of replicas that must acknowledge a grant or a renewal before the client relies on it:
      * a number, or RLOCK_ACKS_...; default RLOCK_ACKS_AUTO. A failover loses every grant that the
@@ -273,58 +353,55 @@ struct rlock_client_opts {
      * (RLOCK_LOST_NOT_REPLICATED). docs/guarantees.md says what each setting can lose.
      */
     int acks;
-    rlock_map_address_fn *map_address; /* gets payload; default: none, the client uses the
-                                          addresses that servers advertise */
-    /*
-     * 1: a grant or a renewal counts only when it is on disk: in the append-only files of the
-     * primary and of as many replicas as acks says. A crashed server then has it after its restart.
-     * Default 0.
-     *   - The option requires Redis 7.2 or newer, or Valkey, with appendonly yes on the primary and
-     *     those replicas. Otherwise the client obtains no locks (RLOCK_EREFUSED,
-     *     RLOCK_ENOTREPLICATED).
-     *   - It requires appendfsync always. With everysec each grant takes up to a second. Therefore
-     *     the client may give back a grant that succeeded.
-     */
-    int acks_on_disk;
-    /*
-     * 1: in a cluster of servers of version 7.0 or newer, the client announces each release on a
-     * plain pub/sub channel as well as on a sharded one, and its waiters subscribe to both. In such
-     * a cluster Redisson before 3.22 uses plain channels only. Without this option, such a Redisson
-     * client and this client do not wake each other's waiters (docs/interop.md). Each plain message
-     * goes to all servers of the cluster. Outside such a cluster the option changes nothing.
-     * Default 0.
-     */
-    int announce_both;
-    /*
-     * Whether an unlock may hand its hold over to a waiting call of this client, without a request
-     * to the server: RLOCK_PASS_…; default RLOCK_PASS_ON. The call that has waited longest gets the
-     * hold.
-     *   - The client hands over only renewed holds of reentrant, non-reentrant and spin locks.
-     *   - After each grant by the server, the client hands the hold over at most 32 times, and only
-     *     until 10 ms after the server's last answer about the hold. After that an unlock releases
-     *     the lock on the server, and other clients can get it.
-     *   - The client hands nothing over while a Redisson client competes for the lock, because that
-     *     client would get too few turns.
-     *   - A hand-over does not change the field that names the holder on the server
-     *     ("uuid:number").
-     *   - An unlock that hands its hold over cannot detect that somebody released the lock by force
-     *     in these 10 ms.
-     */
-    int pass;
-    /* Which threads run the client: RLOCK_LOOP_…; default RLOCK_LOOP_OWN. */
-    int loop;
+    int log_level; /* RLOCK_LOG_…, least important level to log; default RLOCK_LOG_WARNING */
 };
 
-/* Values of rlock_client_opts.loop. */
+/*
+ * The flags of rlock_client_opts.
+ *
+ * USER_LOOP: the program's event loop runs the client, and the client has no threads of its own:
+ * see rlock_client_fd().
+ *
+ * NO_PASS: each unlock releases the lock on the server. Without this flag, an unlock may hand its
+ * hold over to a waiting call of this client, without a request to the server. The call that has
+ * waited longest gets the hold.
+ *   - The client hands over only renewed holds of reentrant, non-reentrant and spin locks.
+ *   - After each grant by the server, the client hands the hold over at most 32 times, and only
+ *     until 10 ms after the server's last answer about the hold. After that an unlock releases the
+ *     lock on the server, and other clients can get it.
+ *   - The client hands nothing over while a Redisson client competes for the lock, because that
+ *     client would get too few turns.
+ *   - A hand-over does not change the field that names the holder on the server ("uuid:number").
+ *   - An unlock that hands its hold over cannot detect that somebody released the lock by force in
+ *     these 10 ms.
+ *
+ * ACKS_ON_DISK: a grant or a renewal counts only when it is on disk: in the append-only files of
+ * the primary and of as many replicas as acks says. A crashed server then has it after its restart.
+ *   - The flag requires Redis 7.2 or newer, or Valkey, with appendonly yes on the primary and those
+ *     replicas. Otherwise the client obtains no locks (RLOCK_EREFUSED, RLOCK_ENOTREPLICATED).
+ *   - It requires appendfsync always. With everysec each grant takes up to a second. Therefore the
+ *     client may give back a grant that succeeded.
+ *
+ * ANNOUNCE_BOTH: in a cluster of servers of version 7.0 or newer, the client announces each release
+ * on a plain pub/sub channel as well as on a sharded one, and its waiters subscribe to both. In
+ * such a cluster Redisson before 3.22 uses plain channels only. Without this flag, such a Redisson
+ * client and this client do not wake each other's waiters (docs/interop.md). Each plain message
+ * goes to all servers of the cluster. Outside such a cluster the flag changes nothing.
+ *
+ * SENTINEL_TLS, SENTINEL_PLAIN: with or without TLS to the Sentinels. Without either flag the URL's
+ * scheme decides, as it does for the primary. Both: RLOCK_EINVAL. Without TLS to the Sentinels, an
+ * attacker who can change their answers can send the client to any server. If you use TLS to the
+ * primary but not to the Sentinels, set ca_file to a file that contains only your own authority.
+ * Then the client refuses the attacker's server, because your authority did not sign its
+ * certificate.
+ */
 enum {
-    RLOCK_LOOP_OWN = 0, /* two threads of the client */
-    RLOCK_LOOP_USER,    /* the program's event loop: see rlock_client_fd() */
-};
-
-/* Values of rlock_client_opts.pass. */
-enum {
-    RLOCK_PASS_ON = 0,   /* an unlock may hand its hold over */
-    RLOCK_PASS_OFF = -1, /* each unlock releases the lock on the server */
+    RLOCK_CLIENT_USER_LOOP = 1 << 0,
+    RLOCK_CLIENT_NO_PASS = 1 << 1,
+    RLOCK_CLIENT_ACKS_ON_DISK = 1 << 2,
+    RLOCK_CLIENT_ANNOUNCE_BOTH = 1 << 3,
+    RLOCK_CLIENT_SENTINEL_TLS = 1 << 4,
+    RLOCK_CLIENT_SENTINEL_PLAIN = 1 << 5
 };
 
 /* Values of rlock_client_opts.acks. ALL requires the URL of a cluster or of Sentinels. */
@@ -384,21 +461,37 @@ struct rlock_handle;
 struct rlock_opts {
     size_t size;
     size_t name_len; /* length of the name in bytes, for names with NUL bytes; default its strlen */
-    int64_t max_hold_ms;     /* longest duration of a hold, from its first level on. It limits
+    int64_t max_hold_ms;    /* longest duration of a hold, from its first level on. It limits
                                 renewals, fixed leases and nested levels; default: no limit */
-    int64_t spin_initial_ms; /* spin: the first pause; default 1 */
-    int64_t spin_max_ms;     /* spin: the longest pause; default 128 */
-    int64_t spin_multiplier; /* spin: growth factor of the pauses, 1 for none; default 2 */
-    int64_t fair_slot_ms;    /* fair: the longest wait that any peer passes to a lock call; at
+    int64_t linger_ms;      /* reserved: a value other than 0 returns RLOCK_ENOTSUP */
+    int64_t pause_first_ms; /* spin: the first pause; default 1 */
+    int64_t pause_max_ms;   /* spin: the longest pause; default 128 */
+    int64_t pause_growth;   /* spin: growth factor of the pauses, 1 for none; at most 1000;
+                                default 2 */
+    int64_t fair_slot_ms;   /* fair: the longest wait that any peer passes to a lock call; at
                                 least Redisson's fairLockWaitTimeout; equal for all users of the
                                 lock; at least 1000; default 300000 */
-    bool no_reentry;         /* an owner that takes the lock again gets RLOCK_EREACQUIRE; every kind
-                                except multi-locks and RedLocks; default off */
-    bool prefer_writers;     /* read and write: new readers stand back while a writer waits; both
-                                sides must have the option; default off */
-    int64_t max_lease_ms;    /* RedLock: a server that started less than this ago does not count
+    int64_t max_lease_ms;   /* RedLock: a server that started less than this ago does not count
                                 toward new grants; equal for all users of the lock; negative: off,
                                 for servers that lose nothing (fsync always); default 30000 */
+    uint64_t flags;         /* RLOCK_LOCK_…; default 0 */
+};
+
+/*
+ * The flags of rlock_opts.
+ *
+ * NO_REENTRY: an owner that takes the lock again gets RLOCK_EREACQUIRE. For every kind except
+ * multi-locks and RedLocks.
+ *
+ * PREFER_WRITERS: for read and write locks. New readers stand back while a writer waits. Both sides
+ * must have the flag.
+ *
+ * SENT_UNLOCK: reserved. It returns RLOCK_ENOTSUP.
+ */
+enum {
+    RLOCK_LOCK_NO_REENTRY = 1 << 8,
+    RLOCK_LOCK_PREFER_WRITERS = 1 << 9,
+    RLOCK_LOCK_SENT_UNLOCK = 1 << 10
 };
 
 /* Makes the options of a lock: you name the options that you set, and the others have their
@@ -425,7 +518,7 @@ RLOCK_API int rlock_nonreentrant_new(struct rlock_client *client, const char *na
 
 /*
  * Makes a spin lock: a reentrant lock whose waiters subscribe to no channel. They try again after
- * pauses that grow (spin_* of the options). It suits servers without pub/sub, and locks that owners
+ * pauses that grow (pause_… of the options). It suits servers without pub/sub, and locks that owners
  * hold only briefly. Redisson's RSpinLock.
  * For arguments, returns and ownership see rlock_reentrant_new().
  */
@@ -445,7 +538,7 @@ RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
 
 /*
  * Makes a fair lock: a reentrant lock that goes to its waiters in the order in which the server
- * queued them. Redisson's FairLock; with the option no_reentry, its NonReentrantFairLock.
+ * queued them. Redisson's FairLock; with RLOCK_LOCK_NO_REENTRY, its NonReentrantFairLock.
  *   - A waiter that gives up leaves the queue.
  *   - A client that tries to take the free lock passes over a dead waiter, but only some time after
  *     the first such attempt: 2 s if the waiter's process was killed, 5 s if the process was
@@ -471,8 +564,8 @@ RLOCK_API int rlock_fair_new(struct rlock_client *client, const char *name,
  *     to it at once, because the owner would wait for itself.
  *   - Every function here treats the two sides as separate locks. Counts, validity and losses are
  *     per side. On this side rlock_inspect() and rlock_force_unlock() concern readers alone.
- *   - New readers get the lock before writers that wait, unless both have the option
- *     prefer_writers.
+ *   - New readers get the lock before writers that wait, unless both have the flag
+ *     RLOCK_LOCK_PREFER_WRITERS.
  * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_read_new(struct rlock_client *client, const char *name,
@@ -482,8 +575,8 @@ RLOCK_API int rlock_read_new(struct rlock_client *client, const char *name,
  * Makes the write side of a read/write lock: one owner, while nobody else reads or writes.
  * Redisson's RReadWriteLock, writeLock(). See rlock_read_new().
  *   - rlock_force_unlock() ends the writer's own reads too.
- *   - If a waiting writer has the option prefer_writers, it keeps out the readers that also have
- *     it. If the writer dies, they come in after 5 s at most.
+ *   - If a waiting writer has the flag RLOCK_LOCK_PREFER_WRITERS, it keeps out the readers that
+ *     also have it. If the writer dies, they come in after 5 s at most.
  * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
@@ -705,8 +798,8 @@ RLOCK_API uint32_t rlock_hold_count_as(const struct rlock_handle *lock, uint64_t
 /* The server's state of a lock. Set .size (RLOCK_INFO_INIT) before the call. */
 struct rlock_info {
     size_t size;
-    bool locked;      /* somebody holds it; read/write lock: somebody holds the handle's side */
-    bool mine;        /* the holder is an owner of this client */
+    int locked;       /* 1: somebody holds it; read/write lock: somebody holds the handle's side */
+    int mine;         /* 1: the holder is an owner of this client */
     int64_t ttl_ms;   /* the rest of the lease; -1: the key has no TTL, -2: there is no lock */
     uint32_t holders; /* number of owners that hold it; read side: number of readers */
     int64_t count;    /* hold count of the first holder */
@@ -724,7 +817,7 @@ struct rlock_info {
 /* An empty answer for a call to fill. */
 #define RLOCK_INFO_INIT                                                                            \
     {                                                                                              \
-        sizeof(struct rlock_info), false, false, 0, 0, 0, "", "", 0, 0, 0, "", 0                   \
+        sizeof(struct rlock_info), 0, 0, 0, 0, 0, "", "", 0, 0, 0, "", 0                           \
     }
 
 /*
@@ -745,7 +838,7 @@ struct rlock_member {
     size_t name_len;
     const char *kind;
     const char *server; /* address of the member's server */
-    bool held;          /* the server granted the member, and the call kept it */
+    int held;           /* 1: the server granted the member, and the call kept it */
     int code;           /* 0, or why not: RLOCK_EBUSY, ETIMEDOUT, ECONN, ERESTARTED, … */
     const char *detail; /* one line about the code; it names the holder, if known; "" if held */
 };
@@ -774,7 +867,7 @@ struct rlock_op;
  * before that call returns.
  * op: borrowed, valid during the callback. The callback may call every function that does not wait,
  * and begin any async call. A function that waits returns RLOCK_EDEADLOCK there.
- * Threads: runs on the dispatcher thread of the lock's client; with RLOCK_LOOP_USER, inside
+ * Threads: runs on the dispatcher thread of the lock's client; with RLOCK_CLIENT_USER_LOOP, inside
  * rlock_client_dispatch(). For a multi-lock or RedLock this is the client of one member, always of
  * the same member. The library holds none of its mutexes meanwhile.
  */
@@ -825,6 +918,11 @@ RLOCK_API int rlock_op_code(const struct rlock_op *op);
  * is under way. Borrowed: valid as long as the reference. */
 RLOCK_API const char *rlock_op_detail(const struct rlock_op *op);
 
+/* Gets the operation's failure as data, like rlock_last_failure(). The code is 0 if the operation
+ * succeeded or is under way. The detail is valid as long as the reference. Returns RLOCK_EINVAL if
+ * the size is not set. */
+RLOCK_API int rlock_op_failure(const struct rlock_op *op, struct rlock_failure *ret_failure);
+
 /* Writes the grant of an rlock_lock_async() that ended with 0. Returns RLOCK_EINVAL for any other
  * operation, or if the grant's size is not set. valid_ms counts from the grant on. */
 RLOCK_API int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant);
@@ -851,7 +949,7 @@ RLOCK_API struct rlock_op *rlock_op_ref(struct rlock_op *op);
 RLOCK_API struct rlock_op *rlock_op_unref(struct rlock_op *op);
 
 /*
- * For a client with RLOCK_LOOP_USER. The program's event loop runs it: call rlock_client_dispatch()
+ * For a client with RLOCK_CLIENT_USER_LOOP. The program's event loop runs it: call rlock_client_dispatch()
  * whenever the fd is readable. The client starts a thread only to resolve a host's name; that
  * thread then ends.
  *   - Functions that wait, and functions that ask several servers (scan, diagnose), return
@@ -899,8 +997,7 @@ RLOCK_API int rlock_client_scan(struct rlock_client *client, const char *pattern
 
 /* Receives one finding about the server. level is its severity, subject is a short word, text says
  * what the finding means for locks. */
-typedef void rlock_finding_fn(enum rlock_level level, const char *subject, const char *text,
-                              void *payload);
+typedef void rlock_finding_fn(int level, const char *subject, const char *text, void *payload);
 
 /*
  * Tests everything that locks need on the server: a connection, every script on a probe key,

@@ -604,9 +604,9 @@ struct lock_options : rlock_opts {
 struct client_options : rlock_client_opts {
     client_options() noexcept : rlock_client_opts() { size = sizeof(rlock_client_opts); }
 
-    std::function<void(const rlock_loss &loss)> on_lost;             /* default: none */
-    std::function<void(rlock_level level, const char *text)> on_log; /* default: none */
-    std::function<void(char *host, unsigned int &port)> map_address; /* default: none */
+    std::function<void(const rlock_loss &loss)> on_lost;         /* default: none */
+    std::function<void(const rlock_log_line &line)> on_log_line; /* default: none */
+    std::function<void(rlock_address &address)> on_address;      /* default: none */
 };
 
 /*
@@ -689,8 +689,8 @@ class client
             rlock_client *opened = nullptr;
 
             asked.on_lost = opts.on_lost ? lost : nullptr;
-            asked.on_log = opts.on_log ? log : nullptr;
-            asked.map_address = opts.map_address ? map : nullptr;
+            asked.on_log_line = opts.on_log_line ? log : nullptr;
+            asked.on_address = opts.on_address ? map : nullptr;
             asked.payload = this;
             const int code = rlock_client_open(&asked, &opened);
             native.reset(opened);
@@ -700,13 +700,13 @@ class client
         {
             static_cast<state *>(self)->opts.on_lost(*loss);
         }
-        static void log(rlock_level level, const char *text, void *self) noexcept
+        static void log(const rlock_log_line *line, void *self) noexcept
         {
-            static_cast<state *>(self)->opts.on_log(level, text);
+            static_cast<state *>(self)->opts.on_log_line(*line);
         }
-        static void map(char *host, unsigned int *port, void *self) noexcept
+        static void map(rlock_address *address, void *self) noexcept
         {
-            static_cast<state *>(self)->opts.map_address(host, *port);
+            static_cast<state *>(self)->opts.on_address(*address);
         }
 
         client_options opts;

@@ -32,8 +32,8 @@ struct rlock__diagnosis {
 
 /* ---- finding.c ---- */
 
-void rlock__finding(struct rlock__diagnosis *d, enum rlock_level level, const char *subject,
-                    const char *format, ...) __attribute__((format(printf, 4, 5)));
+void rlock__finding(struct rlock__diagnosis *d, int level, const char *subject, const char *format,
+                    ...) __attribute__((format(printf, 4, 5)));
 /* A finding that prevents locks: the code, and the thread's detail. */
 void rlock__prevented(struct rlock__diagnosis *d, const char *subject, int code);
 /* How a server refused what a doctor asks for: "is not permitted", or "is not supported". */

@@ -7,8 +7,8 @@
 
 #include "wire/errors.h"
 
-void rlock__finding(struct rlock__diagnosis *d, enum rlock_level level, const char *subject,
-                    const char *format, ...)
+void rlock__finding(struct rlock__diagnosis *d, int level, const char *subject, const char *format,
+                    ...)
 {
     char text[RLOCK__DETAIL_SIZE + 200];
     size_t len = 0;

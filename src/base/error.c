@@ -5,27 +5,55 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char detail[RLOCK__DETAIL_SIZE];
+static _Thread_local struct {
+    int code;
+    char detail[RLOCK__DETAIL_SIZE];
+    struct rlock__facts facts;
+} last;
 
 void rlock__detail(const char *format, ...)
 {
-    char text[sizeof(detail)]; /* which may repeat what the detail is now */
+    char text[sizeof(last.detail)]; /* which may repeat what the detail is now */
     va_list args;
 
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    memcpy(detail, text, strlen(text) + 1);
+    memcpy(last.detail, text, strlen(text) + 1);
+}
+
+int rlock__failed(int code, const struct rlock__facts *facts)
+{
+    last.code = code;
+    if (facts != NULL) {
+        last.facts = *facts;
+        return code;
+    }
+    last.facts.reason = 0;
+    last.facts.free_at = 0;
+    last.facts.holder[0] = last.facts.server[0] = '\0';
+    return code;
 }
 
 void rlock__detail_clear(void)
 {
-    detail[0] = '\0';
+    last.detail[0] = '\0';
+    last.code = 0;
+}
+
+int rlock__last_code(void)
+{
+    return last.code;
+}
+
+const struct rlock__facts *rlock__last_facts(void)
+{
+    return &last.facts;
 }
 
 const char *rlock_detail(void)
 {
-    return detail;
+    return last.detail;
 }
 
 const char *rlock_strerror(int code)
@@ -54,7 +82,7 @@ const char *rlock_code_name(int code)
     }
 }
 
-const char *rlock_reason_text(enum rlock_reason reason)
+const char *rlock_reason_text(int reason)
 {
     static const char *const texts[] = {
         [RLOCK_LOST_EXPIRED] = "expired",

@@ -60,6 +60,7 @@ static void finish(struct rlock__op *inner)
         inner->code = rlock__inquiry_end(op->inquiry, &op->info, &op->was_locked);
         (void)snprintf(inner->texts->detail, sizeof(inner->texts->detail), "%s",
                        inner->code == 0 ? "" : rlock_detail());
+        inner->texts->facts = *rlock__last_facts();
     }
     atomic_store(&op->code, inner->code);
     if (op->done != NULL) {
@@ -194,6 +195,16 @@ const char *rlock_op_detail(const struct rlock_op *op)
         return "";
     }
     return op->op.texts != NULL ? op->op.texts->detail : rlock_strerror(code); /* no memory */
+}
+
+int rlock_op_failure(const struct rlock_op *op, struct rlock_failure *ret_failure)
+{
+    static const struct rlock__facts none;
+    int code = rlock_op_code(op);
+
+    return rlock__failure_give(code < 0 ? code : 0, rlock_op_detail(op),
+                               code < 0 && op->op.texts != NULL ? &op->op.texts->facts : &none,
+                               ret_failure);
 }
 
 /* Whether it has such a result, and there is room for it. */

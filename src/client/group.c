@@ -204,8 +204,8 @@ static int add_member(struct leaves *leaves, const struct rlock_handle *member)
 }
 
 /* What both kinds begin with: checks the arguments, and adds each member as the kind does it. */
-static int gather(struct rlock_handle *const *members, size_t n, const struct rlock_opts *opts,
-                  struct rlock_handle **ret_lock,
+static int gather(const struct rlock__group_ops *ops, struct rlock_handle *const *members, size_t n,
+                  const struct rlock_opts *opts, struct rlock_handle **ret_lock,
                   int (*add)(struct leaves *leaves, const struct rlock_handle *member),
                   struct leaves *leaves, struct rlock_opts *ret_opts)
 {
@@ -217,6 +217,11 @@ static int gather(struct rlock_handle *const *members, size_t n, const struct rl
         return rlock__fail(RLOCK_EINVAL, "members or ret_lock is NULL, or n is 0");
     }
     code = rlock__opts_read(ret_opts, opts);
+    if (code == 0) {
+        code = rlock__lock_opts_check(
+            ops->kind, (ops->caps & RLOCK__CAP_QUORUM) != 0 ? RLOCK__OPTION_MAX_LEASE : 0,
+            ret_opts);
+    }
     for (size_t i = 0; code == 0 && i < n; i++) {
         code = members[i] != NULL ? add(leaves, members[i])
                                   : rlock__fail(RLOCK_EINVAL, "a member is NULL");
@@ -232,7 +237,7 @@ int rlock_multi_new(struct rlock_handle *const *members, size_t n, const struct 
 {
     struct leaves leaves = {0};
     struct rlock_opts copy;
-    int code = gather(members, n, opts, ret_lock, add_member, &leaves, &copy);
+    int code = gather(&rlock__multi_ops, members, n, opts, ret_lock, add_member, &leaves, &copy);
 
     return code == 0 ? make(&rlock__multi_ops, &leaves, 0, ret_lock) : code;
 }
@@ -263,19 +268,16 @@ int rlock_redlock_new(struct rlock_handle *const *members, size_t n, const struc
 {
     struct leaves leaves = {0};
     struct rlock_opts copy;
-    int code = gather(members, n, opts, ret_lock, add_server, &leaves, &copy);
+    int code = gather(&rlock__redlock_ops, members, n, opts, ret_lock, add_server, &leaves, &copy);
 
     if (code != 0) {
         return code;
-    }
-    if (copy.max_lease_ms > INT32_MAX) {
-        return rlock__fail(RLOCK_EINVAL, "max_lease_ms is out of its range");
     }
     if (n % 2 == 0) {
         struct rlock_client *client = rlock__client_of(leaves.at[0]->core);
 
         rlock__enter(client);
-        rlock__note(&client->core, RLOCK_LOG_WARNING,
+        rlock__note(&client->core, RLOCK_LOG_WARNING, rlock__about("redlock", NULL, 0),
                     "a RedLock of %zu servers survives the loss of %zu, as one of %zu would", n,
                     (n - 1) / 2, n - 1);
         rlock__leave(client);

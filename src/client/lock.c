@@ -114,12 +114,6 @@ static int check_wait(const struct rlock_handle *lock, int64_t wait_ms)
     return 0;
 }
 
-/* The texts of a call are large: none is cleared that need not be. */
-static void empty(struct rlock__texts *texts)
-{
-    texts->detail[0] = texts->holder[0] = '\0';
-}
-
 /* Waits for what began, unless the code says that it did not. */
 static int end(const struct rlock_handle *lock, struct rlock__op *op, int code)
 {
@@ -127,7 +121,11 @@ static int end(const struct rlock_handle *lock, struct rlock__op *op, int code)
         return code;
     }
     lock->vtable->wait(lock, op);
-    return op->code == 0 ? 0 : rlock__fail(op->code, "%s", op->texts->detail);
+    if (op->code != 0) {
+        rlock__detail("%s", op->texts->detail);
+        (void)rlock__failed(op->code, &op->texts->facts);
+    }
+    return op->code;
 }
 
 int rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take,
@@ -140,7 +138,7 @@ int rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const struct rloc
     struct rlock__owner owner;
     int code = rlock__lock_check_open(lock);
 
-    empty(&texts);
+    rlock__texts_begin(&texts);
     if (code == 0 && ret_grant != NULL && !rlock__sized_is_valid(ret_grant)) {
         code = rlock__fail(RLOCK_EINVAL, "the grant's size is not set");
     }
@@ -182,7 +180,7 @@ int rlock_unlock_as(struct rlock_handle *lock, uint64_t id)
     struct rlock__owner owner;
     int code = rlock__lock_check(lock);
 
-    empty(&texts);
+    rlock__texts_begin(&texts);
     if (code == 0) {
         code = check_wait(lock, 0);
     }

@@ -71,6 +71,25 @@ static inline struct rlock__spec *rlock__lock_spec(const struct rlock_handle *lo
 /* Drops a reference. Returns NULL; NULL is ok. */
 struct rlock_handle *rlock__lock_unref(struct rlock_handle *lock);
 
+/* ---- lock_options.c ---- */
+
+/* The options of struct rlock_opts that a kind may have. */
+enum {
+    RLOCK__OPTION_NAME = 1 << 0,
+    RLOCK__OPTION_HOLD = 1 << 1, /* what concerns its holds: their longest duration, re-entry */
+    RLOCK__OPTION_LINGER = 1 << 2,
+    RLOCK__OPTION_PAUSE = 1 << 3,
+    RLOCK__OPTION_SLOT = 1 << 4,
+    RLOCK__OPTION_WRITERS = 1 << 5,
+    RLOCK__OPTION_MAX_LEASE = 1 << 6
+};
+
+/* The options of a kind of one key. */
+unsigned rlock__options_of(const struct rlock_ops *ops);
+/* Refuses an option that the kind would ignore, or that is out of its range. Returns 0,
+ * RLOCK_EINVAL, or RLOCK_ENOTSUP for an option that this version only reserves. */
+int rlock__lock_opts_check(const char *kind, unsigned options, const struct rlock_opts *opts);
+
 /* ---- lock.c: what the calls that wait and the others have in common ---- */
 
 /* The beginning of every call that talks to servers: forgets the thread's last detail, and checks
@@ -82,6 +101,12 @@ int rlock__lock_check_open(const struct rlock_handle *lock);
  * RLOCK_FOREVER. */
 int rlock__take_read(int64_t *inout_wait_ms, const struct rlock_take *take,
                      struct rlock_take *ret_take);
+
+/* ---- failure.c ---- */
+
+/* Gives a failure to the program. code: 0 if there was none. */
+int rlock__failure_give(int code, const char *detail, const struct rlock__facts *facts,
+                        struct rlock_failure *ret_failure);
 
 /* ---- holder.c ---- */
 

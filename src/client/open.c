@@ -79,11 +79,11 @@ RLOCK__ALONE static void init_core(struct rlock_client *client)
     core->opts.op_timeout_us = opts->op_timeout_ms * RLOCK__MS;
     core->opts.renewed_lease_us = opts->renewed_lease_ms * RLOCK__MS;
     core->opts.margin_us = opts->safety_margin_ms * RLOCK__MS;
-    core->opts.log_level = opts->on_log != NULL ? opts->log_level : 0;
+    core->opts.log_level = opts->on_log_line != NULL ? opts->log_level : 0;
     core->opts.acks = opts->acks;
-    core->opts.acks_on_disk = opts->acks_on_disk != 0;
-    core->opts.announces_both = opts->announce_both != 0;
-    core->opts.no_pass = opts->pass == RLOCK_PASS_OFF;
+    core->opts.acks_on_disk = (opts->flags & RLOCK_CLIENT_ACKS_ON_DISK) != 0;
+    core->opts.announces_both = (opts->flags & RLOCK_CLIENT_ANNOUNCE_BOTH) != 0;
+    core->opts.no_pass = (opts->flags & RLOCK_CLIENT_NO_PASS) != 0;
     core->opts.address = client->address;
     core->driver.unref = unref;
     core->driver.route = client->router != NULL ? core->driver.route : route_alone;
@@ -107,6 +107,8 @@ RLOCK__ALONE static int init_net(struct rlock_client *client)
         .uri = uri,
         .user = opts->user,
         .password = opts->password,
+        .on_login = opts->on_login,
+        .payload = opts->payload,
         .tls = uri->tls ? client->tls : NULL,
         .client_name = client->name,
         .connect_timeout_us = opts->connect_timeout_ms * RLOCK__MS,
@@ -144,11 +146,12 @@ static int init_router(struct rlock_client *client)
     if (uri->n_places != 0 && client->router == NULL) {
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
-    if (opts->acks > 0 || opts->acks_on_disk != 0 ||
+    if (opts->acks > 0 || (opts->flags & RLOCK_CLIENT_ACKS_ON_DISK) != 0 ||
         (client->router != NULL && opts->acks != RLOCK_ACKS_OFF)) {
         client->n_links = RLOCK__NODE_LINKS;
     }
-    if (client->router != NULL || client->n_links > 1 || opts->loop == RLOCK_LOOP_USER) {
+    if (client->router != NULL || client->n_links > 1 ||
+        (opts->flags & RLOCK_CLIENT_USER_LOOP) != 0) {
         client->links_fd = epoll_create1(EPOLL_CLOEXEC);
         return client->links_fd >= 0 ? 0 : rlock__fail(RLOCK_ERESOURCE, "no file descriptor");
     }
@@ -186,7 +189,7 @@ static int start(struct rlock_client *client)
 {
     int code;
 
-    if (client->opts.loop == RLOCK_LOOP_USER) {
+    if ((client->opts.flags & RLOCK_CLIENT_USER_LOOP) != 0) {
         code = rlock__loop_new(client);
         if (code == 0) {
             rlock__loop_begin(client);

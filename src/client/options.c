@@ -5,8 +5,10 @@
 
 #include "base/sized.h"
 #include "client/client.h"
+#include "client/flags.h"
 
 #define ACKS_MOST 100
+#define SENTINEL_FLAGS (RLOCK_CLIENT_SENTINEL_TLS | RLOCK_CLIENT_SENTINEL_PLAIN)
 
 static int check_times(struct rlock_client_opts *opts)
 {
@@ -34,8 +36,9 @@ static int check_times(struct rlock_client_opts *opts)
 
 static int check_opts(struct rlock_client_opts *opts)
 {
-    int code = check_times(opts);
+    int code = rlock__flags_check("rlock_client_opts", opts->flags, RLOCK__CLIENT_FLAGS);
 
+    code = code == 0 ? check_times(opts) : code;
     if (code != 0) {
         return code;
     }
@@ -46,28 +49,16 @@ static int check_opts(struct rlock_client_opts *opts)
     if ((opts->cert_file == NULL) != (opts->key_file == NULL)) {
         return rlock__fail(RLOCK_EINVAL, "cert_file and key_file go together");
     }
-    if (opts->sentinel_tls < -1 || opts->sentinel_tls > 1) {
-        return rlock__fail(RLOCK_EINVAL, "sentinel_tls must be 1, 0 or -1");
+    if ((opts->flags & SENTINEL_FLAGS) == SENTINEL_FLAGS) {
+        return rlock__fail(RLOCK_EINVAL,
+                           "RLOCK_CLIENT_SENTINEL_TLS and _SENTINEL_PLAIN exclude each other");
     }
     if (opts->acks < RLOCK_ACKS_ALL || opts->acks > ACKS_MOST) {
         return rlock__fail(RLOCK_EINVAL, "acks is %d, must be 1 to %d, or RLOCK_ACKS_…", opts->acks,
                            ACKS_MOST);
     }
-    if (opts->acks_on_disk < 0 || opts->acks_on_disk > 1) {
-        return rlock__fail(RLOCK_EINVAL, "acks_on_disk must be 1 or 0");
-    }
-    if (opts->announce_both < 0 || opts->announce_both > 1) {
-        return rlock__fail(RLOCK_EINVAL, "announce_both must be 1 or 0");
-    }
-    if (opts->pass != RLOCK_PASS_ON && opts->pass != RLOCK_PASS_OFF) {
-        return rlock__fail(RLOCK_EINVAL, "pass must be RLOCK_PASS_ON or RLOCK_PASS_OFF");
-    }
-    if (opts->loop != RLOCK_LOOP_OWN && opts->loop != RLOCK_LOOP_USER) {
-        return rlock__fail(RLOCK_EINVAL, "loop must be RLOCK_LOOP_OWN or RLOCK_LOOP_USER");
-    }
-    if ((int)opts->log_level < 0 || opts->log_level > RLOCK_LOG_DEBUG) {
-        return rlock__fail(RLOCK_EINVAL, "log_level is %d, must be RLOCK_LOG_…",
-                           (int)opts->log_level);
+    if (opts->log_level < 0 || opts->log_level > RLOCK_LOG_DEBUG) {
+        return rlock__fail(RLOCK_EINVAL, "log_level is %d, must be RLOCK_LOG_…", opts->log_level);
     }
     if (opts->log_level == 0) {
         opts->log_level = RLOCK_LOG_WARNING;
@@ -96,12 +87,13 @@ static int parse_url(struct rlock_client *client, const char *given)
 }
 
 /* Whether Sentinels are spoken to with TLS. */
-static void set_sentinel_tls(struct rlock_client *client, int asked)
+static void set_sentinel_tls(struct rlock_client *client, uint64_t flags)
 {
     struct rlock__uri *uri = &client->uri;
 
     for (size_t i = 0; uri->primary != NULL && i < uri->n_places; i++) {
-        uri->places[i].tls = asked != 0 ? asked > 0 : uri->tls;
+        uri->places[i].tls =
+            (flags & SENTINEL_FLAGS) != 0 ? (flags & RLOCK_CLIENT_SENTINEL_TLS) != 0 : uri->tls;
     }
 }
 
@@ -164,7 +156,7 @@ int rlock__opts_take(struct rlock_client *client, const struct rlock_client_opts
         return rlock__fail(RLOCK_EINVAL, "nobody tells how many replicas there are: acks must be a "
                                          "number, or the URL one of a cluster or of Sentinels");
     }
-    set_sentinel_tls(client, given.sentinel_tls);
+    set_sentinel_tls(client, given.flags);
     return copy_strings(client, &given);
 }
 

@@ -53,17 +53,24 @@ static int read_force(struct rlock__call *call, const struct rlock__reply *reply
 
 /* ---- A query's commands ---- */
 
-static void ask_who(struct query *query)
+static void set_command(struct query *query, bool forces)
 {
-    query->forces_now = query->opened = false;
-    query->info = (struct rlock_info)RLOCK_INFO_INIT;
-    query->texts.detail[0] = '\0';
-    rlock__buf_fini(&query->seen);
+    query->forces_now = forces;
+    rlock__texts_clear(&query->texts);
     query->call = (struct rlock__call){.kind = RLOCK__COMMAND,
                                        .spec = query->spec,
-                                       .command.read = read_info,
+                                       .texts = &query->texts,
+                                       .command.read = forces ? read_force : read_info,
                                        .command.reader = query,
-                                       .texts = &query->texts};
+                                       .command.once = forces};
+}
+
+static void ask_who(struct query *query)
+{
+    query->opened = false;
+    query->info = (struct rlock_info)RLOCK_INFO_INIT;
+    rlock__buf_fini(&query->seen);
+    set_command(query, false);
     query->spec->ops->inspect(query->spec, &query->call.command.cmd);
 }
 
@@ -71,14 +78,7 @@ static void force_it(struct query *query)
 {
     struct rlock__args ask = {.seen = rlock__bytes(query->seen.data, query->seen.len)};
 
-    query->forces_now = true;
-    query->texts.detail[0] = '\0';
-    query->call = (struct rlock__call){.kind = RLOCK__COMMAND,
-                                       .spec = query->spec,
-                                       .texts = &query->texts,
-                                       .command.read = read_force,
-                                       .command.reader = query,
-                                       .command.once = true};
+    set_command(query, true);
     query->spec->ops->force(query->spec, &ask, &query->call.command.cmd);
 }
 
@@ -129,8 +129,9 @@ static int fail(const struct query *query)
 {
     char name[96];
 
-    return rlock__fail(query->code, "lock %s: %s",
-                       rlock__text(query->spec->name, name, sizeof(name)), query->texts.detail);
+    rlock__detail("lock %s: %s", rlock__text(query->spec->name, name, sizeof(name)),
+                  query->texts.detail);
+    return rlock__failed(query->code, &query->texts.facts);
 }
 
 /* The first member that somebody holds speaks for the whole. A member that cannot be asked counts
@@ -346,12 +347,11 @@ static bool move_in(struct rlock__inquiry *inquiry)
 /* Returns whether it is the lock's only member, and its client is closed: it is not completed. */
 static bool begin(struct query *query)
 {
-    struct rlock_client *client = rlock__client_of(query->spec->core);
     int code;
 
     query->call.finish = on_complete;
     query->call.payload = query;
-    code = rlock__begin(client, &query->call, NULL, NULL);
+    code = rlock__begin(rlock__client_of(query->spec->core), &query->call, NULL, NULL);
     if (code == 0) { /* it may be complete by now: its results are no more ours to write */
         return false;
     }

@@ -9,7 +9,6 @@
 #include "rw/rw.h"
 
 #define NAME_MAX_LEN 65536
-#define SLOT_MIN_MS 1000 /* of a fair lock: it must bear a slow network between two looks */
 
 /* ---- Taking and leaving ---- */
 
@@ -141,63 +140,22 @@ static const struct rlock__vtable vtable = {
     .cancel = cancel,
 };
 
-/* Refuses an option that is out of its range, or that the kind would ignore. */
-static int check_opts(const struct rlock_ops *ops, const struct rlock_opts *opts)
-{
-    bool spins = ops->pause != NULL, queues = (ops->caps & RLOCK__CAP_QUEUES) != 0;
-    const struct {
-        const char *name;
-        bool has;
-        int64_t value, least, most;
-    } numbers[] = {
-        {"max_hold_ms", true, opts->max_hold_ms, 1, INT64_MAX},
-        {"spin_initial_ms", spins, opts->spin_initial_ms, 1, INT64_MAX},
-        {"spin_max_ms", spins, opts->spin_max_ms, 1, INT64_MAX},
-        {"spin_multiplier", spins, opts->spin_multiplier, 1, 1000},
-        {"fair_slot_ms", queues, opts->fair_slot_ms, SLOT_MIN_MS, INT64_MAX},
-        {"prefer_writers", ops->other_side != 0, opts->prefer_writers, 1, 1},
-        {"max_lease_ms", false, opts->max_lease_ms, 0, 0},
-    };
-
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        if (numbers[i].value != 0 && !numbers[i].has) {
-            return rlock__fail(RLOCK_EINVAL, "%s is no option of a %s lock", numbers[i].name,
-                               ops->kind);
-        }
-        if (numbers[i].value != 0 &&
-            (numbers[i].value < numbers[i].least || numbers[i].value > numbers[i].most)) {
-            return rlock__fail(RLOCK_EINVAL, "%s is %lld, must be 0, or at least %lld%s",
-                               numbers[i].name, (long long)numbers[i].value,
-                               (long long)numbers[i].least,
-                               numbers[i].most == 1000 ? ", and 1000 at most" : "");
-        }
-    }
-    return 0;
-}
-
 static int64_t time_us(int64_t ms)
 {
     return rlock__min(ms, RLOCK_TIME_MAX_MS) * RLOCK__MS;
 }
 
-static int read_tuning(const struct rlock_ops *ops, const struct rlock_opts *opts,
-                       struct rlock__tuning *ret_tuning)
+static struct rlock__tuning tuning_of(const struct rlock_opts *opts)
 {
-    int code = check_opts(ops, opts);
-
-    if (code != 0) {
-        return code;
-    }
-    *ret_tuning = (struct rlock__tuning){
+    return (struct rlock__tuning){
         .max_hold_us = time_us(opts->max_hold_ms),
-        .spin_initial_us = time_us(opts->spin_initial_ms),
-        .spin_max_us = time_us(opts->spin_max_ms),
-        .spin_multiplier = opts->spin_multiplier,
+        .spin_initial_us = time_us(opts->pause_first_ms),
+        .spin_max_us = time_us(opts->pause_max_ms),
+        .spin_multiplier = opts->pause_growth,
         .fair_slot_ms = rlock__min(opts->fair_slot_ms, RLOCK_TIME_MAX_MS),
-        .no_reentry = opts->no_reentry,
-        .prefer_writers = opts->prefer_writers,
+        .no_reentry = (opts->flags & RLOCK_LOCK_NO_REENTRY) != 0,
+        .prefer_writers = (opts->flags & RLOCK_LOCK_PREFER_WRITERS) != 0,
     };
-    return 0;
 }
 
 static int make(struct rlock_client *client, const struct rlock_ops *ops, struct rlock__bytes name,
@@ -249,10 +207,11 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
     if (len == 0 || len > NAME_MAX_LEN) {
         return rlock__fail(RLOCK_EINVAL, "a name has 1 to %d bytes", NAME_MAX_LEN);
     }
-    code = read_tuning(ops, &copy, &tuning);
+    code = rlock__lock_opts_check(ops->kind, rlock__options_of(ops), &copy);
     if (code != 0) {
         return code;
     }
+    tuning = tuning_of(&copy);
     return make(client, ops, rlock__bytes(name, len), &tuning, ret_lock);
 }
 

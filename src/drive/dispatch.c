@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the user's callbacks, one after the other, with no mutex held. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -16,17 +17,40 @@ bool rlock__is_dispatcher(void)
 static void tell_lost(const struct rlock_client *client, struct rlock__loss *loss)
 {
     struct rlock__bytes name = rlock__loss_name(loss);
+    char holder[RLOCK__OWNER_SIZE] = "";
     struct rlock_loss told = {.size = sizeof(told),
                               .name = name.at,
                               .name_len = name.len,
                               .kind = loss->kind != NULL ? loss->kind : loss->spec->ops->kind,
+                              .server = loss->server != NULL ? loss->server : "",
+                              .holder = holder,
                               .owner = loss->given ? loss->owner_id : 0,
-                              .reason = loss->reason};
+                              .reason = (int)loss->reason,
+                              .levels = loss->own};
+
+    if (loss->number != 0) {
+        (void)snprintf(holder, sizeof(holder), "%s:%llu", client->core.opts.uuid,
+                       (unsigned long long)loss->number);
+    }
 
     if (rlock__groups_lost(loss) && client->opts.on_lost != NULL) {
         client->opts.on_lost(&told, client->opts.payload);
     }
     (void)rlock__loss_free(loss);
+}
+
+static void tell_line(const struct rlock_client *client, const struct rlock__note *note)
+{
+    const struct rlock_log_line line = {.size = sizeof(line),
+                                        .text = note->text,
+                                        .subject = note->subject,
+                                        .server = note->server,
+                                        .level = note->level,
+                                        .code = note->code};
+
+    if (client->opts.on_log_line != NULL) {
+        client->opts.on_log_line(&line, client->opts.payload);
+    }
 }
 
 static void tell(const struct rlock_client *client, struct rlock__op *finished,
@@ -40,9 +64,7 @@ static void tell(const struct rlock_client *client, struct rlock__op *finished,
         op->finish(op);
     }
     DL_FOREACH_SAFE(notes, note, note_after) {
-        if (client->opts.on_log != NULL) {
-            client->opts.on_log(note->level, note->text, client->opts.payload);
-        }
+        tell_line(client, note);
         free(note);
     }
     DL_FOREACH_SAFE(lost, loss, loss_after) {

@@ -66,7 +66,8 @@ void rlock__link_broke(struct rlock__io *io, int code, const char *text)
     rlock__enter(client);
     io->greeted_at = 0;
     rlock__router_want(client->router);
-    rlock__core_link_down(io->link, gen, code, rlock__conn_error_is_final(code), text,
+    rlock__core_link_down(io->link, gen, code,
+                          rlock__conn_error_is_final(&io->node->conn_opts, code), text,
                           rlock__now_us());
     rlock__leave_with_link(client);
     rlock__conn_close(io->conn);

@@ -267,8 +267,8 @@ static void end(struct rlock__group_op *group_op)
 
     rlock__groups_lock(group_op->spec);
     op->code = group->code;
-    if (op->texts != NULL) {
-        set_text(op->texts->detail, group->detail);
+    if (op->texts != NULL && op->code != 0) {
+        *op->texts = group->texts;
     }
     rlock__group_op_blame_close(group_op);
     if (op->code == 0 && !group_op->leaves) {

@@ -10,17 +10,17 @@
 #include "drive/group_op.h"
 
 RLOCK__REQUIRES(groups)
-static int not_held(const struct rlock__group_op *group_op,
-                    char ret_detail[static RLOCK__DETAIL_SIZE])
+static int not_held(const struct rlock__group_op *group_op, struct rlock__texts *ret_texts)
 {
-    (void)snprintf(ret_detail, RLOCK__DETAIL_SIZE, "lock %s: %s", group_op->spec->name.at,
-                   rlock_strerror(RLOCK_ENOTOWNER));
+    rlock__texts_clear(ret_texts);
+    (void)snprintf(ret_texts->detail, sizeof(ret_texts->detail), "lock %s: %s",
+                   group_op->spec->name.at, rlock_strerror(RLOCK_ENOTOWNER));
     return RLOCK_ENOTOWNER;
 }
 
-/* Gives up a level. Returns the code, and writes its text. */
+/* Gives up a level. Returns the code, and writes its texts. */
 RLOCK__EXCLUDES(groups)
-static int owe(const struct rlock__group_op *group_op, char ret_detail[static RLOCK__DETAIL_SIZE])
+static int owe(const struct rlock__group_op *group_op, struct rlock__texts *ret_texts)
 {
     struct rlock__group *group;
     struct rlock__group_step step;
@@ -29,11 +29,11 @@ static int owe(const struct rlock__group_op *group_op, char ret_detail[static RL
     rlock__groups_lock(group_op->spec);
     group = rlock__group_find(group_op->spec, group_op->owner);
     if (group == NULL) {
-        code = not_held(group_op, ret_detail);
+        code = not_held(group_op, ret_texts);
         rlock__groups_unlock(group_op->spec);
         return code;
     }
-    code = rlock__group_owe(group, rlock__now_us(), ret_detail, &step);
+    code = rlock__group_owe(group, rlock__now_us(), ret_texts, &step);
     group->users++;
     group->busy++;
     rlock__groups_unlock(group_op->spec);
@@ -47,13 +47,14 @@ static int owe(const struct rlock__group_op *group_op, char ret_detail[static RL
 
 int rlock__group_op_refuse(struct rlock__group_op *group_op, int code, const char *why)
 {
-    char detail[RLOCK__DETAIL_SIZE];
-    int owed = group_op->leaves ? owe(group_op, detail) : 0;
+    struct rlock__texts texts;
+    int owed = group_op->leaves ? owe(group_op, &texts) : 0;
 
     if (owed == 0 || code == RLOCK_ECLOSED) {
         return rlock__fail(code, "%s", why);
     }
-    return rlock__fail(owed, "%s", detail);
+    rlock__detail("%s", texts.detail);
+    return rlock__failed(owed, &texts.facts);
 }
 
 static void end_take(struct rlock__group_op *group_op)
@@ -69,14 +70,16 @@ static void end_take(struct rlock__group_op *group_op)
 void rlock__group_op_end_in_line(struct rlock__group_op *group_op)
 {
     struct rlock__op *op = rlock__op_of(group_op);
-    char detail[RLOCK__DETAIL_SIZE];
+    struct rlock__texts texts;
 
     if (!group_op->leaves) {
         end_take(group_op);
         return;
     }
-    op->code = owe(group_op, detail);
-    rlock__op_say(op, "%s", detail);
+    op->code = owe(group_op, &texts);
+    if (op->texts != NULL) {
+        *op->texts = texts;
+    }
     rlock__groups_lock(group_op->spec);
     rlock__group_op_blame_close(group_op);
     rlock__groups_unlock(group_op->spec);

@@ -132,8 +132,8 @@ void rlock__group_report(const struct rlock__group_spec *spec, struct rlock__los
         return;
     }
     rlock__enter(client);
-    rlock__note(&client->core, RLOCK_LOG_WARNING, "lock %s: lost: %s",
-                rlock__text(rlock__loss_name(loss), name, sizeof(name)),
+    rlock__note(&client->core, RLOCK_LOG_WARNING, rlock__about("lost", NULL, RLOCK_ELOST),
+                "lock %s: lost: %s", rlock__text(rlock__loss_name(loss), name, sizeof(name)),
                 rlock_reason_text(loss->reason));
     DL_APPEND(client->core.lost, loss);
     rlock__leave(client);

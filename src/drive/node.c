@@ -7,24 +7,26 @@
 
 #include "drive/router.h"
 
-bool rlock__node_map(struct rlock_client *client, struct rlock__uri *inout_place)
+bool rlock__node_map(struct rlock_client *client, bool is_sentinel, struct rlock__uri *inout_place)
 {
-    unsigned port = inout_place->port;
-    char host[256], *copy;
+    struct rlock_address address = {
+        .size = sizeof(address), .port = inout_place->port, .is_sentinel = is_sentinel};
+    char *copy;
 
-    if (client->opts.map_address == NULL || inout_place->host == NULL) {
+    if (client->opts.on_address == NULL || inout_place->host == NULL) {
         return true;
     }
-    (void)snprintf(host, sizeof(host), "%s", inout_place->host);
-    client->opts.map_address(host, &port, client->opts.payload);
-    host[sizeof(host) - 1] = '\0';
-    copy = strdup(host);
+    (void)snprintf(address.host, sizeof(address.host), "%s", inout_place->host);
+    client->opts.on_address(&address, client->opts.payload);
+    address.host[sizeof(address.host) - 1] = '\0';
+    copy = strdup(address.host);
     if (copy == NULL) {
         return false;
     }
     free(inout_place->host);
     inout_place->host = copy;
-    inout_place->port = port <= UINT16_MAX ? (uint16_t)port : 0; /* which nobody answers at */
+    inout_place->port =
+        address.port <= UINT16_MAX ? (uint16_t)address.port : 0; /* nobody answers there */
     return true;
 }
 
@@ -54,7 +56,8 @@ RLOCK__ALONE struct rlock__node *rlock__node_new(struct rlock_client *client,
     node->conn_opts = client->conn_opts;
     node->conn_opts.uri = &node->place;
     node->conn_opts.names_plain = &node->names_plain;
-    if (!rlock__uri_place(&node->uri, &node->place) || !rlock__node_map(client, &node->place)) {
+    if (!rlock__uri_place(&node->uri, &node->place) ||
+        !rlock__node_map(client, false, &node->place)) {
         return rlock__node_free(node);
     }
     if (address != NULL) {

@@ -121,8 +121,9 @@ static inline struct rlock__node *rlock__node_of(struct rlock__server *server)
  * this fails. address: for texts; NULL: uri's host and port. NULL without memory. */
 struct rlock__node *rlock__node_new(struct rlock_client *client, struct rlock__uri *uri,
                                     const char *address) RLOCK__NO_MUTEX;
-/* Has the user say where the server is reached that says it is there. False without memory. */
-bool rlock__node_map(struct rlock_client *client, struct rlock__uri *inout_place) RLOCK__NO_MUTEX;
+/* Lets the program rewrite the address of a server. Returns false without memory. */
+bool rlock__node_map(struct rlock_client *client, bool is_sentinel,
+                     struct rlock__uri *inout_place) RLOCK__NO_MUTEX;
 /* Closes its connections; NULL is ok. Returns NULL. The core's server has ended before. */
 struct rlock__node *rlock__node_free(struct rlock__node *node);
 /* The client has it from now on, and the core its server. For the service thread, or before that

@@ -34,7 +34,7 @@ static void refuse(struct rlock__group *group, const struct rlock__spec *a,
 {
     char name[96];
 
-    (void)snprintf(group->detail, sizeof(group->detail),
+    (void)snprintf(group->texts.detail, sizeof(group->texts.detail),
                    "lock %s: clients of two members are on one server (%s and %s)",
                    rlock__text(a->name, name, sizeof(name)), a->core->opts.address,
                    b->core->opts.address);

@@ -226,5 +226,9 @@ int rlock__run(struct rlock_client *client, struct rlock__call *call)
 
     (void)rlock__begin(client, call, &waiter, NULL);
     rlock__wait(client, &waiter);
-    return call->code == 0 ? 0 : rlock__fail(call->code, "%s", rlock__call_detail(call));
+    if (call->code != 0) {
+        rlock__detail("%s", rlock__call_detail(call));
+        (void)rlock__failed(call->code, call->texts != NULL ? &call->texts->facts : NULL);
+    }
+    return call->code;
 }

@@ -87,6 +87,29 @@ void rlock__say(struct rlock__call *call, const char *format, ...)
     va_end(args);
 }
 
+void rlock__say_free(struct rlock__call *call, int64_t free_at)
+{
+    struct rlock__texts *texts = rlock__texts(call);
+
+    if (texts != NULL) {
+        texts->facts.free_at = free_at;
+    }
+}
+
+/* The facts that each failed call has. */
+static void say_facts(struct rlock__call *call)
+{
+    struct rlock__texts *texts = rlock__texts(call);
+
+    if (texts == NULL) {
+        return;
+    }
+    (void)snprintf(texts->facts.server, sizeof(texts->facts.server), "%s",
+                   call->link != NULL ? call->link->server->address : "");
+    texts->facts.reason =
+        call->code == RLOCK_ELOST && call->hold != NULL ? (int)call->hold->reason : 0;
+}
+
 void rlock__unsay(struct rlock__call *call)
 {
     call->described = false;
@@ -110,6 +133,9 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
         code = RLOCK_EINDOUBT;
     }
     call->code = code;
+    if (code != 0) {
+        say_facts(call);
+    }
     if (format != NULL) {
         va_start(args, format);
         say(call, format, args);
@@ -124,7 +150,7 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
 
 bool rlock__broken(struct rlock__core *core, const char *condition, const char *function)
 {
-    rlock__note(core, RLOCK_LOG_ERROR,
+    rlock__note(core, RLOCK_LOG_ERROR, rlock__about("internal", core->opts.address, 0),
                 "internal error in rlock, please report it: not %s, in %s() (server %s)", condition,
                 function, core->opts.address);
 #ifndef NDEBUG

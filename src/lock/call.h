@@ -10,7 +10,7 @@
 #include "lock/ops.h"
 #include "lock/server/in_flight.h"
 
-#define RLOCK__HOLDER_SIZE 128
+#define RLOCK__FACT_SIZE 128
 
 struct rlock__core;
 struct rlock__hold;
@@ -76,11 +76,26 @@ struct rlock__batch {
     struct rlock__call *calls[]; /* an input; a call that is complete leaves it */
 };
 
-/* The texts of a call: why it failed, and who held the lock. */
+/* Why a call failed: one line for logs, and the same as data. */
 struct rlock__texts {
     char detail[RLOCK__DETAIL_SIZE];
-    char holder[RLOCK__HOLDER_SIZE];
+    struct rlock__facts facts;
 };
+
+/* For a call. If the call fails, its end writes the rest. */
+static inline void rlock__texts_begin(struct rlock__texts *texts)
+{
+    texts->detail[0] = texts->facts.holder[0] = '\0';
+    texts->facts.free_at = 0;
+}
+
+/* A large part of it need not be cleared. */
+static inline void rlock__texts_clear(struct rlock__texts *texts)
+{
+    rlock__texts_begin(texts);
+    texts->facts.server[0] = '\0';
+    texts->facts.reason = 0;
+}
 
 enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND };
 

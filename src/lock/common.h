@@ -23,6 +23,8 @@ struct rlock__texts *rlock__texts(struct rlock__call *call);
 void rlock__say(struct rlock__call *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void rlock__unsay(struct rlock__call *call);
+/* Notes when the lock is free at the latest. 0: nobody knows. */
+void rlock__say_free(struct rlock__call *call, int64_t free_at);
 /* Completes a call with a code, and a text that says why (NULL: none, or the call has it). */
 void rlock__call_complete(struct rlock__call *call, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -45,17 +47,5 @@ struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t n
 #define RLOCK__ENSURE(core, condition) ((condition) || rlock__broken((core), #condition, __func__))
 /* Logs the error, and returns false. A build with assertions aborts. */
 bool rlock__broken(struct rlock__core *core, const char *condition, const char *function);
-
-/* ---- log.c ---- */
-
-/* Logs a line of a sort that may come in large numbers. Lines beyond the limit are counted, and a
- * line of their level says how many were left out. */
-void rlock__log_event(struct rlock__core *core, enum rlock_level level, int64_t now,
-                      const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* Whether the log may have one more such line now; counts the line either way. routine: the line
- * is about a call that did not have to wait. */
-bool rlock__log_may(struct rlock__core *core, enum rlock_level level, bool routine, int64_t now);
-/* Logs how many lines were left out since that was last logged. */
-void rlock__log_left_out(struct rlock__core *core);
 
 #endif

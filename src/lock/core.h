@@ -35,6 +35,7 @@
 #include "base/uuid.h"
 #include "lock/call.h"
 #include "lock/driver.h"
+#include "lock/log.h"
 #include "lock/server/server.h"
 
 #define RLOCK__OWNER_SIZE (RLOCK__UUID_LEN + 1 + 20 + 1) /* "uuid:number" and a NUL */
@@ -73,6 +74,8 @@ struct rlock__loss {
     struct rlock__spec *spec;
     const char *kind;  /* a group's; NULL: the spec's */
     uint64_t owner_id; /* an id that the caller gave, or a thread's number */
+    uint64_t number;   /* of the field that named the holder; 0: a group's */
+    char *server;      /* the address; NULL: a group's, or no memory */
     uint32_t own;      /* lost levels that belong to no group */
     uint32_t name_len; /* of a group's name, which lies behind the loss */
     enum rlock_reason reason;
@@ -171,18 +174,6 @@ struct rlock__hold {
 };
 
 /* ---- The core ---- */
-
-/* A line for the log. */
-struct rlock__note {
-    struct rlock__note *prev, *next;
-    enum rlock_level level;
-    char text[RLOCK__DETAIL_SIZE];
-};
-
-/* The lines of one level in the present second: lock/log.c. */
-struct rlock__log_quota {
-    unsigned lines, left_out;
-};
 
 struct rlock__core {
     struct rlock__core_opts opts;
@@ -371,9 +362,6 @@ bool rlock__core_is_settled(const struct rlock__core *core) RLOCK__REQUIRES(core
 void rlock__core_abandon(struct rlock__core *core);
 /* The time for closing is over: ends what is left, and logs what could not be released. */
 void rlock__core_note_rest(struct rlock__core *core, int64_t now) RLOCK__REQUIRES(core);
-/* A line for the log, from inside an event or before the first one. */
-void rlock__note(struct rlock__core *core, enum rlock_level level, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 /* When a hold ends for its owner: t0 + lease − max(2 ms, 1 %) − margin. */
 int64_t rlock__valid_until(const struct rlock__core *core, int64_t t0, int64_t lease_us);
 /* When a lease has ended that the server began no later than now, whatever the rate of its

@@ -27,7 +27,7 @@ struct rlock__core_opts {
     int acks;            /* how many replicas must acknowledge: a number, or RLOCK_ACKS_... */
     bool acks_on_disk;   /* they must have it on disk, and the primary too */
     struct rlock__bytes prefix;
-    enum rlock_level log_level;
+    int log_level;
     bool logs_all;       /* logs each line, without a limit: a simulator replays a seed */
     size_t slice;        /* holds and recoveries that one event visits; 0: RLOCK__SLICE */
     const char *address; /* the client's whole deployment: for ordering, and for texts */

@@ -13,7 +13,10 @@
 #define LINES 200
 #define ROUTINE_LINES (LINES / 2)
 
-void rlock__note(struct rlock__core *core, enum rlock_level level, const char *format, ...)
+#define ABOUT_LOG rlock__about("log", NULL, 0)
+
+void rlock__note(struct rlock__core *core, int level, struct rlock__about about, const char *format,
+                 ...)
 {
     struct rlock__note *note;
     va_list args;
@@ -27,6 +30,10 @@ void rlock__note(struct rlock__core *core, enum rlock_level level, const char *f
         return; /* a log line is not worth failing for */
     }
     note->level = level;
+    note->code = about.code;
+    note->subject = about.subject;
+    (void)snprintf(note->server, sizeof(note->server), "%s",
+                   about.server != NULL ? about.server : "");
     va_start(args, format);
     (void)vsnprintf(note->text, sizeof(note->text), format, args);
     va_end(args);
@@ -35,12 +42,12 @@ void rlock__note(struct rlock__core *core, enum rlock_level level, const char *f
 
 void rlock__log_left_out(struct rlock__core *core)
 {
-    for (enum rlock_level level = RLOCK_LOG_ERROR; level <= RLOCK_LOG_DEBUG; level++) {
+    for (int level = RLOCK_LOG_ERROR; level <= RLOCK_LOG_DEBUG; level++) {
         struct rlock__log_quota *quota = &core->log_quotas[level];
 
         if (quota->left_out > 0) {
-            rlock__note(core, level, "%u lines of this level were left out within a second",
-                        quota->left_out);
+            rlock__note(core, level, ABOUT_LOG,
+                        "%u lines of this level were left out within a second", quota->left_out);
         }
         *quota = (struct rlock__log_quota){0};
     }
@@ -52,7 +59,7 @@ static void on_second(struct rlock__timer *timer, int64_t now)
     rlock__log_left_out(RLOCK__OF(struct rlock__core, log_second, timer));
 }
 
-bool rlock__log_may(struct rlock__core *core, enum rlock_level level, bool routine, int64_t now)
+bool rlock__log_may(struct rlock__core *core, int level, bool routine, int64_t now)
 {
     struct rlock__log_quota *quota = &core->log_quotas[level];
 
@@ -77,7 +84,7 @@ bool rlock__log_may(struct rlock__core *core, enum rlock_level level, bool routi
     return true;
 }
 
-void rlock__log_event(struct rlock__core *core, enum rlock_level level, int64_t now,
+void rlock__log_event(struct rlock__core *core, int level, struct rlock__about about, int64_t now,
                       const char *format, ...)
 {
     char text[RLOCK__DETAIL_SIZE];
@@ -87,6 +94,6 @@ void rlock__log_event(struct rlock__core *core, enum rlock_level level, int64_t 
         va_start(args, format);
         (void)vsnprintf(text, sizeof(text), format, args);
         va_end(args);
-        rlock__note(core, level, "%s", text);
+        rlock__note(core, level, about, "%s", text);
     }
 }

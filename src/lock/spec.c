@@ -111,6 +111,7 @@ struct rlock__loss *rlock__loss_free(struct rlock__loss *loss)
 {
     if (loss != NULL) {
         (void)rlock__spec_unref(loss->spec);
+        free(loss->server);
         free(loss);
     }
     return NULL;

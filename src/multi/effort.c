@@ -36,15 +36,18 @@ void rlock__effort_end(struct rlock__group *group, int code)
     group->timer_at = RLOCK__NEVER;
     group->code = code;
     rlock__group_tidy(group);
-    if (code != 0 && group->detail[0] == '\0') {
-        (void)snprintf(group->detail, sizeof(group->detail), "lock %s: %s",
+    if (code == RLOCK_ELOST) {
+        group->texts.facts.reason = group->reason;
+    }
+    if (code != 0 && group->texts.detail[0] == '\0') {
+        (void)snprintf(group->texts.detail, sizeof(group->texts.detail), "lock %s: %s",
                        rlock__text(group->spec->name, name, sizeof(name)), rlock_strerror(code));
     }
 }
 
 void rlock__group_blame(struct rlock__group *group, const struct rlock__member *member)
 {
-    (void)snprintf(group->detail, sizeof(group->detail), "%s", member->texts.detail);
+    group->texts = member->texts;
 }
 
 /* The lease that was asked for, limited by the shortest max_hold of the members. */
@@ -125,14 +128,14 @@ static bool name_member(struct rlock__group *group, const struct rlock__member *
 {
     const struct rlock__spec *spec = member->spec;
     bool alike = rlock__bytes_equal(spec->name, group->spec->name);
-    size_t len = strlen(group->detail), room = sizeof(group->detail) - REST_SIZE - len;
+    size_t len = strlen(group->texts.detail), room = sizeof(group->texts.detail) - REST_SIZE - len;
     char name[96];
-    int n = snprintf(group->detail + len, room, "%s%s%sserver %s", first ? "" : ", ",
+    int n = snprintf(group->texts.detail + len, room, "%s%s%sserver %s", first ? "" : ", ",
                      alike ? "" : rlock__text(spec->name, name, sizeof(name)), alike ? "" : " on ",
                      spec->core->opts.address);
     bool fits = n >= 0 && (size_t)n < room;
 
-    group->detail[fits ? len + (size_t)n : len] = '\0';
+    group->texts.detail[fits ? len + (size_t)n : len] = '\0';
     return fits;
 }
 
@@ -148,9 +151,9 @@ static void name_members(struct rlock__group *group)
         }
     }
     if (rest > 0) {
-        size_t len = strlen(group->detail);
+        size_t len = strlen(group->texts.detail);
 
-        (void)snprintf(group->detail + len, REST_SIZE, " and %zu more", rest);
+        (void)snprintf(group->texts.detail + len, REST_SIZE, " and %zu more", rest);
     }
 }
 
@@ -165,18 +168,20 @@ void rlock__effort_end_in_doubt(struct rlock__group *group, int64_t now)
     RLOCK__EACH_MEMBER(member, group) {
         last = is_in_doubt(group, member) ? rlock__max(last, free_by(member, now)) : last;
     }
-    (void)snprintf(group->detail, sizeof(group->detail), "lock %s: %s; %s in %lld ms; in doubt: ",
+    (void)snprintf(group->texts.detail, sizeof(group->texts.detail),
+                   "lock %s: %s; %s in %lld ms; in doubt: ",
                    rlock__text(group->spec->name, name, sizeof(name)), rlock_strerror(code),
                    leaves ? "it is free" : "if it was granted, it is free again",
                    (long long)rlock__ms_up(last - now));
     name_members(group);
+    group->texts.facts.free_at = last;
     rlock__effort_end(group, code);
 }
 
 void rlock__effort_end_untaken(struct rlock__group *group, int64_t now)
 {
     if (group->lost && group->code != RLOCK_ECANCELED) { /* the end gives back what is held */
-        group->detail[0] = '\0';
+        rlock__texts_clear(&group->texts);
         rlock__effort_end(group, RLOCK_ELOST);
         return;
     }
@@ -185,11 +190,11 @@ void rlock__effort_end_untaken(struct rlock__group *group, int64_t now)
         return;
     }
     if (group->code == RLOCK_ECANCELED) {
-        group->detail[0] = '\0';
+        rlock__texts_clear(&group->texts);
     }
     if (group->code == RLOCK_EINDOUBT) { /* a member was in doubt, and is not now */
         group->code = group->effort.wait_us == 0 ? RLOCK_ECONN : RLOCK_ETIMEDOUT;
-        group->detail[0] = '\0';
+        rlock__texts_clear(&group->texts);
     }
     rlock__effort_end(group, group->code);
 }

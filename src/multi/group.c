@@ -132,6 +132,7 @@ static void await(struct rlock__group *group)
 static void lose(struct rlock__group *group, enum rlock_reason reason)
 {
     group->lost = true;
+    group->reason = (int)reason;
     if (group->loss != NULL) {
         group->loss->reason = reason;
         group->untold = group->loss;
@@ -157,7 +158,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
         group->view = rlock__group_view_new(spec);
     }
     group->code = 0;
-    group->detail[0] = '\0';
+    rlock__texts_clear(&group->texts);
     group->rounds = 0;
     group->first = NULL;
     group->behind_first = false;
@@ -215,7 +216,7 @@ void rlock__group_leave(struct rlock__group *group, int64_t now)
 
     assert(group->phase == RLOCK__GROUP_IDLE && group->owed == 0);
     await(group);
-    group->detail[0] = '\0';
+    rlock__texts_clear(&group->texts);
     if (group->count == 0) {
         rlock__effort_end(group, RLOCK_ENOTOWNER);
         return;
@@ -313,7 +314,7 @@ void rlock__group_timer(struct rlock__group *group, int64_t now)
         rlock__group_back_out(group, group->spec->ops->verdict(group, true), now);
     } else if (group->phase == RLOCK__GROUP_PAUSING) {
         rlock__effort_phase(group, RLOCK__GROUP_TAKING);
-        group->detail[0] = '\0'; /* the text is from the round before */
+        rlock__texts_clear(&group->texts); /* the text is from the round before */
         group->timer_at = rlock__later(rlock__group_last(group), LATE_US);
         RLOCK__EACH_MEMBER(member, group) {
             member->tried = false;
@@ -344,11 +345,11 @@ void rlock__group_cancel(struct rlock__group *group, int code, int64_t now)
         rlock__group_back_out(group, code, now);
     } else if (group->phase == RLOCK__GROUP_PAUSING) {
         group->code = code;
-        group->detail[0] = '\0';
+        rlock__texts_clear(&group->texts);
         rlock__effort_end_untaken(group, now);
     } else if (group->phase == RLOCK__GROUP_BACKING_OUT) { /* no further round, and no long wait */
         group->code = code;
-        group->detail[0] = '\0';
+        rlock__texts_clear(&group->texts);
         group->timer_at = rlock__min(group->timer_at, now + RLOCK__GRACE_US);
     }
 }

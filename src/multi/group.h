@@ -158,6 +158,7 @@ struct rlock__group {
     uint32_t owed;                  /* levels given up without a turn; they end with the effort */
     uint32_t renewed_from;          /* the lowest level that is renewed; 0: none is */
     bool lost;                      /* final; stays until it was unlocked count times */
+    int reason;                     /* lost: why */
     struct rlock__loss *untold;     /* its loss, to be reported; the driver takes it over */
     struct rlock__loss *loss;       /* for the next loss */
     struct rlock__group_view *view; /* of this hold, or of the next one; NULL before the first */
@@ -180,7 +181,7 @@ struct rlock__group {
     bool hurried; /* in the last round members had less time than a call usually has */
     int code;
     int64_t lease_granted_us;
-    char detail[RLOCK__DETAIL_SIZE];
+    struct rlock__texts texts; /* why the effort failed */
     /* the driver's own */
     struct rlock__group *prev, *next;
     atomic_uint refs;
@@ -234,9 +235,8 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
 void rlock__group_leave(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(groups);
 /* The owner gives up a level without a turn. Returns a code, and writes its text and a step. The
  * caller carries out the step, maybe while another operation has the turn. */
-int rlock__group_owe(struct rlock__group *group, int64_t now,
-                     char ret_detail[static RLOCK__DETAIL_SIZE], struct rlock__group_step *ret_step)
-    RLOCK__REQUIRES(groups);
+int rlock__group_owe(struct rlock__group *group, int64_t now, struct rlock__texts *ret_texts,
+                     struct rlock__group_step *ret_step) RLOCK__REQUIRES(groups);
 void rlock__group_on_message(struct rlock__member *member, int64_t now) RLOCK__REQUIRES(groups);
 void rlock__group_done(struct rlock__call *call, int64_t now) RLOCK__REQUIRES(groups);
 void rlock__group_timer(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(groups);
@@ -268,7 +268,7 @@ struct rlock__group_step {
     size_t n;
     struct rlock__action actions[RLOCK__MEMBERS_MAX];
     int64_t timer_at; /* the next step is due then, or after an event before it */
-    bool complete;    /* the effort is over; group->code and group->detail say how it ended */
+    bool complete;    /* the effort is over; group->code and group->texts.detail say how it ended */
 };
 
 void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__group_step *ret_step)

@@ -9,7 +9,7 @@
 
 /* Moves the group to another phase: multi/group.h. */
 void rlock__effort_phase(struct rlock__group *group, enum rlock__group_phase phase);
-/* Ends the effort with a code; group->detail says why, or is empty. */
+/* Ends the effort with a code; group->texts.detail says why, or is empty. */
 void rlock__effort_end(struct rlock__group *group, int code);
 /* The same, with a text that names the members in doubt, and the time by which they are free. */
 void rlock__effort_end_in_doubt(struct rlock__group *group, int64_t now);

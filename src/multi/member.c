@@ -19,7 +19,7 @@ static struct rlock__call *begin(struct rlock__member *member, enum rlock__call_
                              .finish = group->finish,
                              .payload = member,
                              .texts = &member->texts};
-    member->texts.detail[0] = member->texts.holder[0] = '\0';
+    rlock__texts_clear(&member->texts);
     member->running = true;
     member->todo.begin = true;
     return &member->call;

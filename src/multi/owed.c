@@ -44,27 +44,32 @@ static int64_t free_by(const struct rlock__group *group, int64_t now)
 }
 
 static void describe(const struct rlock__group *group, int code, int64_t now,
-                     char ret_detail[static RLOCK__DETAIL_SIZE])
+                     struct rlock__texts *ret_texts)
 {
     char name[96], more[48] = "";
 
+    rlock__texts_clear(ret_texts);
     if (code == RLOCK_EINDOUBT) {
+        ret_texts->facts.free_at = free_by(group, now);
         (void)snprintf(more, sizeof(more), "; it is free in %lld ms",
                        (long long)rlock__ms_up(free_by(group, now) - now));
     }
-    (void)snprintf(ret_detail, RLOCK__DETAIL_SIZE, "lock %s: %s%s",
+    if (code == RLOCK_ELOST) {
+        ret_texts->facts.reason = group->reason;
+    }
+    (void)snprintf(ret_texts->detail, sizeof(ret_texts->detail), "lock %s: %s%s",
                    rlock__text(group->spec->name, name, sizeof(name)), rlock_strerror(code), more);
 }
 
-int rlock__group_owe(struct rlock__group *group, int64_t now,
-                     char ret_detail[static RLOCK__DETAIL_SIZE], struct rlock__group_step *ret_step)
+int rlock__group_owe(struct rlock__group *group, int64_t now, struct rlock__texts *ret_texts,
+                     struct rlock__group_step *ret_step)
 {
     int code = rlock__group_left(group) == 0 ? RLOCK_ENOTOWNER
                : group->lost                 ? RLOCK_ELOST
                                              : RLOCK_EINDOUBT;
 
     *ret_step = (struct rlock__group_step){.n = 0};
-    describe(group, code, now, ret_detail);
+    describe(group, code, now, ret_texts);
     if (code == RLOCK_ENOTOWNER) {
         return code;
     }

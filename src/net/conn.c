@@ -292,8 +292,8 @@ void rlock__conn_set_reply_cap(struct rlock__conn *conn, size_t bytes)
     }
 }
 
-bool rlock__conn_error_is_final(int code)
+bool rlock__conn_error_is_final(const struct rlock__conn_opts *opts, int code)
 {
-    return code == RLOCK_EAUTH || code == RLOCK_ETLS || code == RLOCK_EPERM ||
-           code == RLOCK_EREFUSED;
+    return (code == RLOCK_EAUTH && opts->on_login == NULL) || code == RLOCK_ETLS ||
+           code == RLOCK_EPERM || code == RLOCK_EREFUSED;
 }

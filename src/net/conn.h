@@ -44,6 +44,9 @@ struct rlock__conn_opts {
     const struct rlock__uri *uri; /* where it is, and its database; not its login */
     const char *user;             /* NULL: the default user, if there is a password */
     const char *password;         /* NULL: none; without user and password no authentication */
+    rlock_login_fn *on_login;     /* may set others at each connection; NULL: nobody does */
+    void *payload;                /* its */
+    bool is_sentinel;             /* for it */
     const struct rlock__tls *tls; /* NULL: plain */
     const char *client_name;      /* "rlock:<uuid>:<host>:<pid>"; NULL: none */
     int64_t connect_timeout_us;   /* of the whole handshake */
@@ -85,8 +88,9 @@ int rlock__conn_start(struct rlock__conn *conn, const uint64_t *unfenced, size_t
  *   RLOCK_ERESOURCE, RLOCK_ENOMEM: this process's lacks.
  */
 int rlock__conn_step(struct rlock__conn *conn, int64_t now);
-/* Whether trying again will not help before somebody changes an option, a file or the server. */
-bool rlock__conn_error_is_final(int code);
+/* Whether trying again will not help before somebody changes an option, a file or the server. A
+ * refused login is not final if the program is asked for another one. */
+bool rlock__conn_error_is_final(const struct rlock__conn_opts *opts, int code);
 
 /* What to poll: the socket, once there is one; -1 when closed. */
 int rlock__conn_fd(const struct rlock__conn *conn);

@@ -280,6 +280,8 @@ static int begin(struct rlock__conn *conn, int64_t now)
 /* From the beginning, within the time that is left. */
 static int start(struct rlock__conn *conn, const uint64_t *unfenced, size_t n, int64_t now)
 {
+    int code;
+
     rlock__conn_close(conn);
     conn->heard = conn->want_out = conn->was_closed = false;
     conn->said = 0;
@@ -287,9 +289,12 @@ static int start(struct rlock__conn *conn, const uint64_t *unfenced, size_t n, i
     rlock__conn_where(conn, conn->peer, sizeof(conn->peer));
     (void)rlock__resp_free(conn->resp);
     conn->resp = rlock__resp_new(RLOCK__REPLY_CAP);
-    if (conn->resp == NULL ||
-        !rlock__hello_begin(&conn->hello, conn->opts, conn->manner, unfenced, n)) {
+    if (conn->resp == NULL) {
         return rlock__conn_fail(conn, RLOCK_ENOMEM, "no memory");
+    }
+    code = rlock__hello_begin(&conn->hello, conn->opts, conn->manner, unfenced, n);
+    if (code != 0) {
+        return rlock__conn_fail(conn, code, "%s", rlock_detail());
     }
     return begin(conn, now);
 }

@@ -153,12 +153,13 @@ static int take_named(struct rlock__hello *hello, const struct rlock__reply *rep
 
 static void say_auth(struct rlock__hello *hello)
 {
-    const struct rlock__conn_opts *opts = hello->opts;
+    const char *user = rlock__login_user(&hello->login);
+    const char *password = rlock__login_password(&hello->login);
 
-    if (opts->user != NULL) {
-        SAY(hello, take_ok, "AUTH", opts->user, opts->password != NULL ? opts->password : "");
-    } else if (opts->password != NULL) {
-        SAY(hello, take_ok, "AUTH", opts->password);
+    if (user != NULL) {
+        SAY(hello, take_ok, "AUTH", user, password != NULL ? password : "");
+    } else if (password != NULL) {
+        SAY(hello, take_ok, "AUTH", password);
     }
 }
 
@@ -198,18 +199,19 @@ static int take_hello(struct rlock__hello *hello, const struct rlock__reply *rep
 
 static void say_hello(struct rlock__hello *hello)
 {
-    const struct rlock__conn_opts *opts = hello->opts;
+    const char *user = rlock__login_user(&hello->login);
+    const char *password = rlock__login_password(&hello->login);
     const char *args[7] = {"HELLO", "2"};
     size_t n = 2;
 
-    if (opts->password != NULL || opts->user != NULL) {
+    if (password != NULL || user != NULL) {
         args[n++] = "AUTH";
-        args[n++] = opts->user != NULL ? opts->user : "default";
-        args[n++] = opts->password != NULL ? opts->password : "";
+        args[n++] = user != NULL ? user : "default";
+        args[n++] = password != NULL ? password : "";
     }
-    if (opts->client_name != NULL) {
+    if (hello->opts->client_name != NULL) {
         args[n++] = "SETNAME";
-        args[n++] = opts->client_name;
+        args[n++] = hello->opts->client_name;
     }
     say(hello, take_hello, n, args);
 }
@@ -288,10 +290,12 @@ static void say_more(struct rlock__hello *hello)
 static bool prepare(struct rlock__hello *hello, size_t n)
 {
     const struct rlock__conn_opts *opts = hello->opts;
+    const char *user = rlock__login_user(&hello->login);
+    const char *password = rlock__login_password(&hello->login);
     size_t room = COMMAND_ROOM + 2 * KILL_ROOM * n;
 
-    room += opts->user != NULL ? 2 * strlen(opts->user) : 0;
-    room += opts->password != NULL ? 2 * strlen(opts->password) : 0;
+    room += user != NULL ? 2 * strlen(user) : 0;
+    room += password != NULL ? 2 * strlen(password) : 0;
     room += opts->client_name != NULL ? 2 * strlen(opts->client_name) : 0;
     /* All there will be: growing would leave copies of the password behind. */
     hello->out.data = malloc(room);
@@ -316,14 +320,25 @@ static void say_bare(struct rlock__hello *hello)
     SAY(hello, take_pong, "PING");
 }
 
-bool rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
-                        enum rlock__hello_manner manner, const uint64_t *unfenced, size_t n)
+static int said(const struct rlock__hello *hello)
 {
+    return hello->out.failed ? rlock__fail(RLOCK_ENOMEM, "no memory") : 0;
+}
+
+int rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
+                       enum rlock__hello_manner manner, const uint64_t *unfenced, size_t n)
+{
+    int code;
+
     rlock__hello_fini(hello);
     *hello =
         (struct rlock__hello){.opts = opts, .got = {.fenced = true, .uptime_s = RLOCK__UNKNOWN}};
+    code = rlock__login_ask(&hello->login, opts);
+    if (code != 0) {
+        return code;
+    }
     if (!prepare(hello, n)) {
-        return false;
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
     if (n != 0) {
         memcpy(hello->unfenced, unfenced, n * sizeof(*unfenced));
@@ -331,7 +346,7 @@ bool rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opt
     hello->n_unfenced = n;
     if (manner == RLOCK__HELLO_BARE) {
         say_bare(hello);
-        return !hello->out.failed;
+        return said(hello);
     }
     if (manner == RLOCK__HELLO_IN_PARTS) {
         say_hello_in_parts(hello);
@@ -342,7 +357,7 @@ bool rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opt
         hello->phase = RLOCK__HELLO_REST;
         say_rest(hello);
     }
-    return !hello->out.failed;
+    return said(hello);
 }
 
 int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *reply)
@@ -369,6 +384,7 @@ void rlock__hello_fini(struct rlock__hello *hello)
         explicit_bzero(hello->out.data, hello->out.cap);
     }
     rlock__buf_fini(&hello->out);
+    rlock__login_fini(&hello->login);
     free(hello->unfenced);
     free(hello->takes);
     hello->unfenced = NULL;

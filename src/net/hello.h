@@ -10,6 +10,7 @@
 #define RLOCK_NET_HELLO_H
 
 #include "net/conn.h"
+#include "net/login.h"
 
 struct rlock__hello;
 
@@ -19,6 +20,7 @@ typedef int rlock__hello_fn(struct rlock__hello *hello, const struct rlock__repl
 /* All zero is a valid one that has not begun. */
 struct rlock__hello {
     const struct rlock__conn_opts *opts;
+    struct rlock_login login;
     struct rlock__buf out;     /* all bytes to send; they hold the password: rlock__hello_fini() */
     uint64_t *unfenced;        /* connections that may still be there */
     size_t n_unfenced, looked; /* looked: how many of them were looked up */
@@ -37,9 +39,10 @@ enum rlock__hello_manner {
     RLOCK__HELLO_BARE      /* AUTH and PING, and the database */
 };
 
-/* Puts the first commands into hello->out. False without memory. */
-bool rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
-                        enum rlock__hello_manner manner, const uint64_t *unfenced, size_t n);
+/* Asks the program for the login, and puts the first commands into hello->out. Returns 0,
+ * RLOCK_EAUTH or RLOCK_ENOMEM. */
+int rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
+                       enum rlock__hello_manner manner, const uint64_t *unfenced, size_t n);
 /* Takes the next reply. Returns 1 when the connection is up, 0 when it goes on, or a negative code.
  * When it goes on, there may be more in hello->out, behind what was there. */
 int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *reply);

@@ -35,7 +35,8 @@ static int code_of(const struct rlock__reply *reply)
 
 bool rlock__refused_secretly(const struct rlock__hello *hello, struct rlock__bytes error)
 {
-    return rlock__bytes_have(error, hello->opts->password) || rlock__bytes_have(error, "with args");
+    return rlock__bytes_have(error, rlock__login_password(&hello->login)) ||
+           rlock__bytes_have(error, "with args");
 }
 
 int rlock__refused(const struct rlock__hello *hello, const struct rlock__reply *reply)

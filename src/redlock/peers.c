@@ -40,7 +40,7 @@ void rlock__peers_note(const struct rlock__group *group, int64_t now)
 
     RLOCK__EACH_MEMBER(member, group) { /* a running call's texts belong to its core */
         n += member->tried && !member->running &&
-             rlock__owner_is_foreign(rlock__bytes_of(member->texts.holder));
+             rlock__owner_is_foreign(rlock__bytes_of(member->texts.facts.holder));
     }
     if (n > group->spec->n - group->spec->quorum || (group->first != NULL && n > 0)) {
         PEERS(group)->until = now + PEERS_US;

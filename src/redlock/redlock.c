@@ -80,15 +80,15 @@ static void describe_no_quorum(struct rlock__group *group, size_t n_working, boo
 {
     const struct rlock__group_spec *spec = group->spec;
     char name[96];
-    int n = snprintf(group->detail, sizeof(group->detail),
+    int n = snprintf(group->texts.detail, sizeof(group->texts.detail),
                      "lock %s: no quorum: %zu of %zu servers can grant it%s, %zu needed",
                      rlock__text(spec->name, name, sizeof(name)), n_working, spec->n,
                      late || rlock__group_running(group) == 0 ? "" : " at most", spec->quorum);
 
     RLOCK__EACH_MEMBER(member, group) {
         if (member->tried && member->code != 0 && member->code != RLOCK_EBUSY &&
-            member->code != RLOCK_ECANCELED && n > 0 && (size_t)n < sizeof(group->detail)) {
-            (void)snprintf(group->detail + n, sizeof(group->detail) - (size_t)n, "; %s",
+            member->code != RLOCK_ECANCELED && n > 0 && (size_t)n < sizeof(group->texts.detail)) {
+            (void)snprintf(group->texts.detail + n, sizeof(group->texts.detail) - (size_t)n, "; %s",
                            member->texts.detail);
             return;
         }

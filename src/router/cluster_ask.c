@@ -42,7 +42,7 @@ static void fail_silent(struct rlock__cluster *cluster, int code)
 
     (void)snprintf(why, sizeof(why), "%s%s", said != NULL ? said : cluster->asked->address,
                    said != NULL ? "" : ": no answer");
-    fail(cluster, code, rlock__conn_error_is_final(code), why);
+    fail(cluster, code, rlock__conn_error_is_final(&cluster->question.conn_opts, code), why);
 }
 
 static const char *how_refused(const struct rlock__cluster *cluster)
@@ -104,9 +104,10 @@ static void note_once(struct rlock__cluster *cluster, const char *what)
 
     rlock__enter(client);
     if (!cluster->is_told) {
-        rlock__note(&client->core, RLOCK_LOG_WARNING, "server %s: CLUSTER NODES%s: %s%s",
-                    cluster->asked->address, how_refused(cluster), what,
-                    cluster->lacks_nodes ? "" : ": permit +cluster|nodes");
+        rlock__note(
+            &client->core, RLOCK_LOG_WARNING, rlock__about("cluster", cluster->asked->address, 0),
+            "server %s: CLUSTER NODES%s: %s%s", cluster->asked->address, how_refused(cluster), what,
+            cluster->lacks_nodes ? "" : ": permit +cluster|nodes");
     }
     rlock__leave(client);
     cluster->is_told = true;

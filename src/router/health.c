@@ -100,7 +100,7 @@ static void tell_missed(struct rlock__health *health, struct rlock__node *node)
     struct rlock__core *core = node->server.core;
 
     if (!health->is_missed && core->opts.acks != RLOCK_ACKS_OFF) {
-        rlock__note(core, RLOCK_LOG_WARNING,
+        rlock__note(core, RLOCK_LOG_WARNING, rlock__about("replicas", node->address, 0),
                     "the Sentinels do not list the replicas of server %s (is SENTINEL REPLICAS "
                     "permitted?): the number of replicas counts, and one that is down counts too",
                     node->address);

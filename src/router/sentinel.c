@@ -41,7 +41,7 @@ static void fail_silent(struct rlock__sentinel *sentinel, int code)
     }
     (void)snprintf(why, sizeof(why), "Sentinel %s%s", said != NULL ? said : sentinel->address,
                    said != NULL ? "" : ": no answer");
-    fail(sentinel, code, rlock__conn_error_is_final(code), why);
+    fail(sentinel, code, rlock__conn_error_is_final(&sentinel->question.conn_opts, code), why);
 }
 
 static void fail_refused(struct rlock__sentinel *sentinel, const struct rlock__reply *reply)

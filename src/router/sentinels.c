@@ -132,7 +132,8 @@ void rlock__sentinels_log(struct rlock__sentinels *all)
 {
     if (all->choice.is_new) {
         rlock__enter(all->router.client);
-        rlock__note(&all->router.client->core, RLOCK_LOG_WARNING, "%s", all->choice.why);
+        rlock__note(&all->router.client->core, RLOCK_LOG_WARNING,
+                    rlock__about("sentinels", NULL, 0), "%s", all->choice.why);
         rlock__leave(all->router.client);
     }
 }
@@ -154,6 +155,7 @@ struct rlock__conn_opts rlock__sentinel_opts(const struct rlock_client *client, 
     opts.password = client->opts.sentinel_password;
     opts.tls = opts.uri->tls ? client->tls : NULL;
     opts.want_info = opts.want_role = false;
+    opts.is_sentinel = true;
     return opts;
 }
 
@@ -196,7 +198,7 @@ RLOCK__ALONE struct rlock__router *rlock__sentinels_new(struct rlock_client *cli
     for (size_t i = 0; i < uri->n_places; i++) {
         struct rlock__conn_opts opts = rlock__sentinel_opts(client, i);
 
-        good = rlock__node_map(client, &uri->places[i]) && good;
+        good = rlock__node_map(client, true, &uri->places[i]) && good;
         good = rlock__sentinel_init(&all->each[all->n++], &opts) && good;
     }
     if (!good) {

@@ -8,7 +8,7 @@
 #define OF_CLUSTER "the server is part of a cluster: use redis+cluster://"
 #define NO_SERVER "the proxy has no connection to a server"
 #define LACKS "the server does not support a command that locks need"
-#define LACKS_WAITAOF "acks_on_disk wants Redis 7.2 or newer, or Valkey"
+#define LACKS_WAITAOF "acknowledgement from disk requires Redis 7.2 or newer, or Valkey"
 
 static const struct {
     const char *word;
@@ -46,7 +46,7 @@ static const struct {
     {"The user executing the script", {RLOCK_EPERM, RLOCK__GIVE_UP, 0, NO_PERMISSION}},
     {"ACL failure in script", {RLOCK_EPERM, RLOCK__GIVE_UP, 0, NO_PERMISSION}},
     {"WAITAOF cannot be used",
-     {RLOCK_EREFUSED, RLOCK__GIVE_UP, 0, "acks_on_disk wants appendonly yes"}},
+     {RLOCK_EREFUSED, RLOCK__GIVE_UP, 0, "acknowledgement from disk requires appendonly yes"}},
     {"nknown command 'WAITAOF'", {RLOCK_EREFUSED, RLOCK__GIVE_UP, 0, LACKS_WAITAOF}},
     {"nknown command `WAITAOF`", {RLOCK_EREFUSED, RLOCK__GIVE_UP, 0, LACKS_WAITAOF}},
     {"nknown command", {RLOCK_EREFUSED, RLOCK__GIVE_UP, RLOCK__LACKING, LACKS}},

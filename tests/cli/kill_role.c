@@ -32,7 +32,7 @@ static int downgrade(struct rlock_handle *write, struct rlock_handle *read)
 
 static int play(const char *role, struct rlock_client *client)
 {
-    const struct rlock_opts first = *RLOCK_OPTS(.prefer_writers = true);
+    const struct rlock_opts first = *RLOCK_OPTS(.flags = RLOCK_LOCK_PREFER_WRITERS);
     const struct rlock_opts *opts = strcmp(role, "writer-first") == 0 ? &first : NULL;
     struct rlock_handle *read = NULL, *write = NULL, *fair = NULL, *plain = NULL;
     int code = rlock_read_new(client, "a", opts, &read);

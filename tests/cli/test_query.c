@@ -225,6 +225,26 @@ COMMAND_WITH_TEST(a_password_file_must_be_its_owners_alone,
     assert_int_equal(COMMAND_STATUS("info", "--password-file", in_dir("password"), "a"), 64);
 }
 
+/* It holds the lock while the password changes and its connection breaks, and gives it back. */
+COMMAND_WITH_TEST(a_password_file_is_read_again_at_each_connection,
+                  .server = {.transport = TEST_UNIX, .conf = with_password})
+{
+    struct command command;
+
+    write_file(in_dir("password"), "s3cret\n", 0600);
+    write_file(in_dir("end"), "", 0600);
+    command = COMMAND("run", "--password-file", in_dir("password"), "a", "--", "sh", "-c",
+                      "while test -e \"$1\"; do sleep 0.02; done", "sh", in_dir("end"));
+    assert_true(TEST_EVENTUALLY(test_server_int(fixture.server, "EXISTS a") == 1, 10000));
+    write_file(in_dir("password"), "changed\n", 0600);
+    test_server_do(fixture.server, "CONFIG SET requirepass changed");
+    test_server_do(fixture.server, "CLIENT KILL TYPE normal");
+    assert_int_equal(unlink(in_dir("end")), 0);
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_int_equal(test_server_int(fixture.server, "EXISTS a"), 0);
+    test_server_do(fixture.server, "CONFIG SET requirepass s3cret");
+}
+
 COMMAND_WITH_TEST(tls_takes_its_files_from_options,
                   .server = {.transport = TEST_TLS, .tls_auth_clients = true})
 {

@@ -212,7 +212,7 @@ TEST(a_programs_own_loop_runs_its_coroutines)
     std::vector<std::thread::id> threads;
     bool has_ended = false;
 
-    opts.loop = RLOCK_LOOP_USER;
+    opts.flags = RLOCK_CLIENT_USER_LOOP;
     rlock::client client(opts);
     rlock::handle lock = client.reentrant("a");
     note_threads(lock, client.new_owner(), threads, has_ended);

@@ -183,7 +183,7 @@ TEST(options_of_a_lock_are_heeded)
     rlock::client client(ground.options());
     rlock::lock_options opts;
 
-    opts.no_reentry = true;
+    opts.flags = RLOCK_LOCK_NO_REENTRY;
     rlock::handle lock = client.reentrant("a", opts);
     std::lock_guard hold(lock);
     CHECK_THROWS(RLOCK_EREACQUIRE, lock.lock());

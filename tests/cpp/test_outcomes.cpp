@@ -185,25 +185,27 @@ TEST(the_log_is_told_line_by_line)
     rlock::client_options opts = ground.options();
 
     opts.url = "unix:///nowhere";
-    opts.on_log = [&](rlock_level level, const char *text) {
-        lines += level <= RLOCK_LOG_WARNING && std::string(text).find('\n') == std::string::npos;
+    opts.on_log_line = [&](const rlock_log_line &line) {
+        lines += line.level <= RLOCK_LOG_WARNING && line.code == RLOCK_ECONN &&
+                 line.subject == std::string("connection") &&
+                 std::string(line.text).find('\n') == std::string::npos;
     };
     rlock::client client(std::move(opts));
     CHECK_THROWS(RLOCK_ECONN, (void)client.reentrant("a").inspect());
     CHECK(eventually([&] { return lines > 0; }));
 }
 
-TEST(map_address_says_where_a_server_is)
+TEST(on_address_says_where_a_server_is)
 {
     std::atomic<int> asked{0};
     rlock::client_options opts = ground.options();
 
     opts.url = "redis://elsewhere:1";
     opts.op_timeout_ms = 100;
-    opts.map_address = [&](char *host, unsigned int &port) {
-        asked += std::string(host) == "elsewhere" && port == 1 ? 1 : 0;
-        std::strcpy(host, "127.0.0.1");
-        port = 2;
+    opts.on_address = [&](rlock_address &address) {
+        asked += std::string(address.host) == "elsewhere" && address.port == 1 ? 1 : 0;
+        std::strcpy(address.host, "127.0.0.1");
+        address.port = 2;
     };
     rlock::client client(std::move(opts));
     CHECK_THROWS(RLOCK_ECONN, (void)client.reentrant("a").inspect());

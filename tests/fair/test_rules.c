@@ -91,7 +91,7 @@ HALL_TEST(without_reentry_the_holder_is_refused, f)
 {
     struct trio trio;
     struct rlock_handle *twin;
-    const struct rlock_opts *opts = RLOCK_OPTS(.no_reentry = true);
+    const struct rlock_opts *opts = RLOCK_OPTS(.flags = RLOCK_LOCK_NO_REENTRY);
 
     meet_with(f, &trio, opts);
     twin = lock_with(f, trio.clients[0], NAME, opts);

@@ -36,7 +36,7 @@ void play_callbacks(struct fixture *f)
 
     begin_scene(f, "a callback");
     for (int loop = 0; loop < 2; loop++) {
-        opts.loop = loop != 0 ? RLOCK_LOOP_USER : RLOCK_LOOP_OWN;
+        opts.flags = loop != 0 ? RLOCK_CLIENT_USER_LOOP : 0;
         open_stage(&stage, f, opts);
         assert_code(record(ASYNC, rlock_inspect_async(stage.lock, call_in_callback, &stage, NULL)),
                     0);
@@ -96,7 +96,7 @@ void play_loop(struct fixture *f)
     pthread_t threads[2];
 
     begin_scene(f, "a client that an event loop runs");
-    opts.loop = RLOCK_LOOP_USER;
+    opts.flags = RLOCK_CLIENT_USER_LOOP;
     open_stage(&stage, f, opts);
     for (size_t i = 0; i < 2; i++) {
         loops[i].client = stage.client;
@@ -123,7 +123,7 @@ void play_fork(struct fixture *f)
 
     begin_scene(f, "a child of fork");
     open_stage(&stage, f, opts);
-    opts.loop = RLOCK_LOOP_USER;
+    opts.flags = RLOCK_CLIENT_USER_LOOP;
     open_stage(&looped, f, opts);
     open_group(&group, f, -1, false);
     child = fork();

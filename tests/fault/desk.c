@@ -24,10 +24,9 @@ static void on_lost(const struct rlock_loss *loss, void *payload)
     }
 }
 
-static void on_log(enum rlock_level level, const char *text, void *payload)
+static void on_log(const struct rlock_log_line *line, void *payload)
 {
-    (void)level;
-    (void)text;
+    (void)line;
     (void)payload;
 }
 
@@ -39,7 +38,7 @@ int desk_open_client(struct desk *desk, size_t server, int64_t lease_ms,
                           .renewed_lease_ms = lease_ms, .connect_timeout_ms = 1000 * test_slack(),
                           .op_timeout_ms = 3000 * test_slack(),
                           .ca_file = test_server_cacert(desk->servers[server]), .on_lost = on_lost,
-                          .on_log = on_log, .log_level = RLOCK_LOG_DEBUG, .payload = desk);
+                          .on_log_line = on_log, .log_level = RLOCK_LOG_DEBUG, .payload = desk);
 
     return rlock_client_open(opts, ret_client);
 }

@@ -120,9 +120,10 @@ FIXTURE_TEST(a_key_of_another_type_beside_a_lock_stays, f)
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         struct rlock_handle *lock = NULL;
 
-        assert_code(keys[i].fair ? rlock_fair_new(user->client, LOCK_A, NULL, &lock)
-                                 : rlock_write_new(user->client, LOCK_A,
-                                                   RLOCK_OPTS(.prefer_writers = true), &lock),
+        assert_code(keys[i].fair
+                        ? rlock_fair_new(user->client, LOCK_A, NULL, &lock)
+                        : rlock_write_new(user->client, LOCK_A,
+                                          RLOCK_OPTS(.flags = RLOCK_LOCK_PREFER_WRITERS), &lock),
                     0);
         assert_code(rlock_try_lock(lock), 0);
         test_server_do(f->server, "SADD %s x", keys[i].name);

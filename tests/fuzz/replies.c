@@ -46,7 +46,7 @@ static void begin(struct rlock__hello *hello, uint8_t mode)
 
     FUZZ_CHECK(rlock__hello_begin(hello, &opts[mode & 1],
                                   (enum rlock__hello_manner)(mode / 2 % (RLOCK__HELLO_BARE + 1)),
-                                  unfenced, mode / 8 % 3));
+                                  unfenced, mode / 8 % 3) == 0);
 }
 
 /* The first byte says how the handshake is made, the second in which pieces the bytes come. */

@@ -66,10 +66,10 @@ static void on_lost(const struct rlock_loss *loss, void *payload)
     agent_event("lost %s %s", agent_encode(loss->name), reason_word(loss->reason));
 }
 
-static void on_log(enum rlock_level level, const char *text, void *payload)
+static void on_log(const struct rlock_log_line *line, void *payload)
 {
     (void)payload;
-    fprintf(stderr, "log %d: %s\n", (int)level, text);
+    fprintf(stderr, "log %d: %s\n", line->level, line->text);
 }
 
 static struct agent_client *place_of(const char *label)
@@ -173,10 +173,12 @@ static void open_client(const struct agent_request *request)
     const char *const *args = agent_args(request);
     const struct rlock_client_opts *opts =
         RLOCK_CLIENT_OPTS(.url = args[0], .renewed_lease_ms = agent_number(request, 1),
-                          .on_lost = on_lost, .on_log = on_log,
+                          .on_lost = on_lost, .on_log_line = on_log,
                           .op_timeout_ms = agent_number(request, 3),
                           .key_prefix = request->n_args > 4 ? args[4] : NULL,
-                          .announce_both = getenv("RLOCK_ANNOUNCE_BOTH") != NULL);
+                          .flags = getenv("RLOCK_ANNOUNCE_BOTH") != NULL
+                                       ? RLOCK_CLIENT_ANNOUNCE_BOTH
+                                       : 0);
     struct rlock_client *client = NULL;
     const int code = rlock_client_open(opts, &client);
 

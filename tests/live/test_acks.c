@@ -181,8 +181,9 @@ ACKS_TEST(a_user_who_may_not_wait_is_told, f)
 
 static struct rlock_handle *lock_on_disk(struct fixture *f, int acks)
 {
-    return lock_new(f, client_open_with(f, RLOCK_CLIENT_OPTS(.acks = acks, .acks_on_disk = 1,
-                                                             .renewed_lease_ms = DISK_LEASE_MS)));
+    return lock_new(
+        f, client_open_with(f, RLOCK_CLIENT_OPTS(.acks = acks, .flags = RLOCK_CLIENT_ACKS_ON_DISK,
+                                                 .renewed_lease_ms = DISK_LEASE_MS)));
 }
 
 #define DISK_TEST(name, f, program_name, has_aof, n)                                               \
@@ -224,7 +225,7 @@ DISK_TEST(a_server_that_does_not_know_of_disks_is_told, f, NULL, true, 1)
     }
     lock = lock_on_disk(f, RLOCK_ACKS_AUTO);
     assert_code(rlock_lock(lock), RLOCK_EREFUSED);
-    assert_non_null(strstr(rlock_detail(), "acks_on_disk wants Redis 7.2"));
+    assert_non_null(strstr(rlock_detail(), "acknowledgement from disk requires Redis 7.2"));
     assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
 }
 

@@ -56,10 +56,10 @@ static const struct kind reentrant = {.name = "reentrant", .make = rlock_reentra
 
 /* Somebody has the lock, and all begin to wait for it. What ten thousand send at once keeps a
  * server that has a third of a processor busy for seconds, and a call waits behind it. */
-static void gather(struct fixture *f, struct crowd *crowd, int pass)
+static void gather(struct fixture *f, struct crowd *crowd, uint64_t flags)
 {
     struct rlock_client *client =
-        client_open_with(f, RLOCK_CLIENT_OPTS(.pass = pass, .op_timeout_ms = 20000));
+        client_open_with(f, RLOCK_CLIENT_OPTS(.flags = flags, .op_timeout_ms = 20000));
     size_t n = test_slack() > 1 ? 2000 : 10000;
 
     *crowd = (struct crowd){.lock = lock_new(f, client),
@@ -105,7 +105,7 @@ FIXTURE_WITH_TEST(of_ten_thousand_that_wait_one_asks_the_server_for_each_grant, 
 {
     struct crowd crowd;
 
-    gather(f, &crowd, RLOCK_PASS_OFF);
+    gather(f, &crowd, RLOCK_CLIENT_NO_PASS);
     release(&crowd);
     assert_true(crowd.in_order);
     assert_in_range(fixture_calls(f, "evalsha"), 2 * crowd.n, 2 * crowd.n + crowd.n / 5);
@@ -115,7 +115,7 @@ FIXTURE_WITH_TEST(ten_thousand_that_wait_pass_the_hold_on, f, .kind = &reentrant
 {
     struct crowd crowd;
 
-    gather(f, &crowd, RLOCK_PASS_ON);
+    gather(f, &crowd, 0);
     release(&crowd);
     assert_true(crowd.in_order);
     assert_in_range(fixture_calls(f, "evalsha"), 1, crowd.n);
@@ -126,7 +126,7 @@ FIXTURE_WITH_TEST(ten_thousand_that_wait_have_ten_thousand_places_in_a_fair_queu
 {
     struct crowd crowd;
 
-    gather(f, &crowd, RLOCK_PASS_ON);
+    gather(f, &crowd, 0);
     assert_true(TEST_EVENTUALLY(test_server_int(f->server, "LLEN redisson_lock_queue:{" NAME "}") ==
                                     (long long)crowd.n,
                                 30000));

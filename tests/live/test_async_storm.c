@@ -188,7 +188,7 @@ static void side_open(struct side *side)
                                          .url = test_server_url(f->servers[i]),
                                          .ca_file = test_server_cacert(f->servers[i])};
 
-        opts.loop = side->looped ? RLOCK_LOOP_USER : RLOCK_LOOP_OWN;
+        opts.flags = side->looped ? RLOCK_CLIENT_USER_LOOP : 0;
         opts.op_timeout_ms = opts.connect_timeout_ms = 5000 * test_slack();
         TEST_CHECK(rlock_client_open(&opts, &side->clients[i]) == 0);
         TEST_CHECK(rlock_reentrant_new(side->clients[i], "whole", NULL, &parts[i]) == 0);

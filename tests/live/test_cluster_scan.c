@@ -26,7 +26,7 @@ static int count_key(const char *key, size_t key_len, const struct rlock_info *i
 {
     (void)key;
     (void)key_len;
-    *(size_t *)n += info->locked;
+    *(size_t *)n += info->locked != 0;
     return 0;
 }
 

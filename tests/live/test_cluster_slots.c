@@ -32,12 +32,11 @@ static void form(struct fixture *f, size_t n, const char *user)
 }
 
 /* Our servers have another name. */
-static void map(char *host, unsigned *port, void *payload)
+static void map(struct rlock_address *address, void *payload)
 {
-    (void)port;
     (void)payload;
-    if (strcmp(host, ELSEWHERE) == 0) {
-        test_text(host, 256, "127.0.0.1");
+    if (strcmp(address->host, ELSEWHERE) == 0) {
+        test_text(address->host, sizeof(address->host), "127.0.0.1");
     }
 }
 
@@ -47,7 +46,7 @@ static struct rlock_client *open_with(struct fixture *f, const char *host, int a
 
     test_text(url, sizeof(url), "redis+cluster://%s:%d", host, test_server_port(f->servers[0]));
     return client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .user = "few", .password = "canary",
-                                                 .acks = acks, .map_address = map));
+                                                 .acks = acks, .on_address = map));
 }
 
 static struct rlock_client *open_few(struct fixture *f)

@@ -32,7 +32,8 @@ static struct rlock_client *open_cluster(struct fixture *f, enum ways ways)
     char url[200];
 
     cluster_url(f->servers, PRIMARIES, url, sizeof(url));
-    return client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .announce_both = ways == BOTH));
+    return client_open_with(
+        f, RLOCK_CLIENT_OPTS(.url = url, .flags = ways == BOTH ? RLOCK_CLIENT_ANNOUNCE_BOTH : 0));
 }
 
 static unsigned int slot(void)

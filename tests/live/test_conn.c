@@ -345,7 +345,7 @@ static void a_password_is_needed_and_checked(const char *const *conf)
     dial_fails(&dial, RLOCK_EAUTH, "password");
     dial.opts.password = "wrong-s3cret";
     dial_fails(&dial, RLOCK_EAUTH, "WRONGPASS");
-    assert_true(rlock__conn_error_is_final(RLOCK_EAUTH));
+    assert_true(rlock__conn_error_is_final(&(struct rlock__conn_opts){0}, RLOCK_EAUTH));
     dial.opts.password = "s3cret";
     dial_works(&dial);
     assert_listed(server, &dial, " name=" DIAL_NAME " ");

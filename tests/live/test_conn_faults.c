@@ -31,7 +31,8 @@ static void a_peer_fails(struct peer *peer, int code, const char *text)
     peer_start(peer);
     dial_init(&dial, peer_url(peer, "redis"));
     dial_fails(&dial, code, text);
-    assert_int_equal(rlock__conn_error_is_final(code), code != RLOCK_ECONN);
+    assert_int_equal(rlock__conn_error_is_final(&(struct rlock__conn_opts){0}, code),
+                     code != RLOCK_ECONN);
     dial_fini(&dial);
     peer_stop(peer);
 }

@@ -56,7 +56,7 @@ static void a_bad_certificate_is_refused(enum test_cert cert, const char *host, 
 
     dial_tls(&dial, server, host);
     dial_fails(&dial, RLOCK_ETLS, why);
-    assert_true(rlock__conn_error_is_final(RLOCK_ETLS));
+    assert_true(rlock__conn_error_is_final(&(struct rlock__conn_opts){0}, RLOCK_ETLS));
     dial_fini(&dial);
     test_server_stop(server);
 }

@@ -27,12 +27,11 @@ static void on_lost(const struct rlock_loss *loss, void *payload)
     (void)atomic_fetch_add(&crowd->losses, 1);
 }
 
-static void on_log(enum rlock_level level, const char *text, void *payload)
+static void on_log(const struct rlock_log_line *line, void *payload)
 {
     struct crowd *crowd = payload;
 
-    (void)level;
-    (void)atomic_fetch_add(&crowd->lines, strstr(text, "not released") != NULL);
+    (void)atomic_fetch_add(&crowd->lines, strstr(line->text, "not released") != NULL);
 }
 
 static void crowd_open(struct crowd *crowd, struct fixture *f, int64_t lease_ms)
@@ -42,7 +41,7 @@ static void crowd_open(struct crowd *crowd, struct fixture *f, int64_t lease_ms)
 
     *crowd = (struct crowd){.n = test_slack() > 1 ? 4000 : 20000};
     opts.on_lost = on_lost;
-    opts.on_log = on_log;
+    opts.on_log_line = on_log;
     opts.payload = crowd;
     crowd->locks = calloc(crowd->n, sizeof(struct rlock_handle *));
     assert_code(rlock_client_open(&opts, &crowd->client), 0);

@@ -53,12 +53,67 @@ FIXTURE_TEST(a_hold_may_last_without_an_end, f)
 
 FIXTURE_TEST(a_client_refuses_what_is_no_value_of_an_option, f)
 {
-    assert_code(open_with(f, *RLOCK_CLIENT_OPTS(.log_level = (enum rlock_level)9)), RLOCK_EINVAL);
+    assert_code(open_with(f, *RLOCK_CLIENT_OPTS(.log_level = 9)), RLOCK_EINVAL);
     assert_detail("log_level");
     assert_code(open_with(f, *RLOCK_CLIENT_OPTS(.ca_file = "/nowhere/ca.pem")), RLOCK_EINVAL);
     assert_detail("ca_file");
     assert_code(open_with(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = -1)), RLOCK_EINVAL);
     assert_detail("op_timeout_ms");
+}
+
+FIXTURE_TEST(a_flag_of_another_struct_is_refused_by_name, f)
+{
+    struct user *user = user_open(f, USUAL);
+    struct rlock_handle *lock = NULL;
+
+    assert_code(open_with(f, *RLOCK_CLIENT_OPTS(.flags = RLOCK_LOCK_NO_REENTRY)), RLOCK_EINVAL);
+    assert_detail("RLOCK_LOCK_NO_REENTRY");
+    assert_code(open_with(f, *RLOCK_CLIENT_OPTS(.flags = UINT64_C(1) << 63)), RLOCK_EINVAL);
+    assert_detail("0x8000000000000000");
+    assert_code(
+        rlock_reentrant_new(user->client, "b", RLOCK_OPTS(.flags = RLOCK_CLIENT_NO_PASS), &lock),
+        RLOCK_EINVAL);
+    assert_detail("RLOCK_CLIENT_NO_PASS");
+}
+
+FIXTURE_TEST(tls_and_no_tls_to_the_sentinels_exclude_each_other, f)
+{
+    assert_code(open_with(f, *RLOCK_CLIENT_OPTS(.flags = RLOCK_CLIENT_SENTINEL_TLS |
+                                                         RLOCK_CLIENT_SENTINEL_PLAIN)),
+                RLOCK_EINVAL);
+    assert_detail("SENTINEL_PLAIN");
+}
+
+/* Later versions give them a meaning. */
+FIXTURE_TEST(an_option_that_is_reserved_is_not_supported, f)
+{
+    struct user *user = user_open(f, USUAL);
+    struct rlock_handle *lock = NULL;
+
+    assert_code(rlock_reentrant_new(user->client, "b", RLOCK_OPTS(.linger_ms = 10), &lock),
+                RLOCK_ENOTSUP);
+    assert_detail("linger_ms");
+    assert_code(
+        rlock_fair_new(user->client, "b", RLOCK_OPTS(.flags = RLOCK_LOCK_SENT_UNLOCK), &lock),
+        RLOCK_ENOTSUP);
+    assert_detail("RLOCK_LOCK_SENT_UNLOCK");
+}
+
+FIXTURE_TEST(a_lock_made_of_locks_refuses_the_options_of_others, f)
+{
+    struct user *user = user_open(f, USUAL);
+    struct rlock_handle *lock = NULL;
+
+    assert_code(rlock_multi_new(&user->lock, 1, RLOCK_OPTS(.max_hold_ms = 10), &lock),
+                RLOCK_EINVAL);
+    assert_detail("max_hold_ms");
+    assert_code(rlock_multi_new(&user->lock, 1, RLOCK_OPTS(.max_lease_ms = 5000), &lock),
+                RLOCK_EINVAL);
+    assert_detail("max_lease_ms");
+    assert_code(
+        rlock_redlock_new(&user->lock, 1, RLOCK_OPTS(.flags = RLOCK_LOCK_NO_REENTRY), &lock),
+        RLOCK_EINVAL);
+    assert_detail("RLOCK_LOCK_NO_REENTRY");
 }
 
 /* A kind has no use for them. */
@@ -69,11 +124,12 @@ FIXTURE_TEST(a_kind_refuses_the_options_of_others, f)
         const char *name;
         struct rlock_opts opts;
     } rows[] = {
-        {rlock_reentrant_new, "spin_initial_ms", {.spin_initial_ms = 1}},
-        {rlock_fenced_new, "spin_max_ms", {.spin_max_ms = 1}},
-        {rlock_fair_new, "spin_multiplier", {.spin_multiplier = 1}},
+        {rlock_fair_new, "linger_ms", {.linger_ms = 10}},
+        {rlock_reentrant_new, "pause_first_ms", {.pause_first_ms = 1}},
+        {rlock_fenced_new, "pause_max_ms", {.pause_max_ms = 1}},
+        {rlock_fair_new, "pause_growth", {.pause_growth = 1}},
         {rlock_reentrant_new, "fair_slot_ms", {.fair_slot_ms = 5000}},
-        {rlock_reentrant_new, "prefer_writers", {.prefer_writers = true}},
+        {rlock_reentrant_new, "RLOCK_LOCK_PREFER_WRITERS", {.flags = RLOCK_LOCK_PREFER_WRITERS}},
         {rlock_reentrant_new, "max_lease_ms", {.max_lease_ms = 5000}},
         {rlock_reentrant_new, "max_hold_ms", {.max_hold_ms = -1}},
     };

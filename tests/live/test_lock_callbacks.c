@@ -20,7 +20,7 @@ struct scene {
     char name[64];
     size_t name_len;
     char log[64][400];
-    enum rlock_level levels[64];
+    int levels[64];
     atomic_int n_lines;
 };
 
@@ -133,14 +133,14 @@ LOCK_TEST(a_slow_callback_delays_no_lock, f)
 
 /* ---- Log lines ---- */
 
-static void keep_line(enum rlock_level level, const char *text, void *payload)
+static void keep_line(const struct rlock_log_line *line, void *payload)
 {
     struct scene *scene = payload;
     const int n = atomic_load(&scene->n_lines);
 
     if (n < 64) {
-        test_text(scene->log[n], sizeof(scene->log[n]), "%.390s", text);
-        scene->levels[n] = level;
+        test_text(scene->log[n], sizeof(scene->log[n]), "%.390s", line->text);
+        scene->levels[n] = line->level;
         atomic_store(&scene->n_lines, n + 1);
     }
 }
@@ -152,10 +152,10 @@ static void ignore_loss(const struct rlock_loss *loss, void *payload)
 }
 
 /* Loses a lock with a client of this level; how many lines that gave. */
-static int lines_of_a_loss(struct fixture *f, struct scene *scene, enum rlock_level level)
+static int lines_of_a_loss(struct fixture *f, struct scene *scene, int level)
 {
     struct rlock_client *client =
-        client_open_with(f, RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line,
+        client_open_with(f, RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log_line = keep_line,
                                               .payload = scene, .log_level = level));
     struct rlock_handle *lock = lock_named(f, client, "line\nbreak");
     const int before = atomic_load(&scene->n_lines);
@@ -202,7 +202,7 @@ LOCK_TEST(a_link_that_cannot_be_made_is_logged_once_and_its_return_too, f)
 
     test_server_kill(f->server);
     scene.client = client_open_with(
-        f, RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line, .payload = &scene));
+        f, RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log_line = keep_line, .payload = &scene));
     lock = lock_new(f, scene.client);
     assert_code(rlock_try_lock(lock), RLOCK_ECONN);
     assert_code(rlock_try_lock(lock), RLOCK_ECONN); /* tried again and again meanwhile */
@@ -222,7 +222,7 @@ LOCK_TEST(no_text_holds_a_secret, f)
 
     test_server_do(f->server, "CONFIG SET requirepass right");
     scene.client = client_open_with(
-        f, RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line, .payload = &scene,
+        f, RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log_line = keep_line, .payload = &scene,
                              .log_level = RLOCK_LOG_DEBUG, .password = "s3cr3t"));
     lock = lock_new(f, scene.client);
     assert_code(rlock_lock(lock), RLOCK_EAUTH);
@@ -236,8 +236,7 @@ LOCK_TEST(no_text_holds_a_secret, f)
     test_server_do(f->server, "CONFIG SET requirepass \"\"");
 }
 
-static void pass_finding(enum rlock_level level, const char *subject, const char *text,
-                         void *unused)
+static void pass_finding(int level, const char *subject, const char *text, void *unused)
 {
     (void)level;
     (void)subject;

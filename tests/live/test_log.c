@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct rlock_client *client_open_talking(struct fixture *f, enum rlock_level level)
+static struct rlock_client *client_open_talking(struct fixture *f, int level)
 {
     return client_open_with(f, RLOCK_CLIENT_OPTS(.log_level = level));
 }

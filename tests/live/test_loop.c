@@ -24,7 +24,7 @@ static struct rlock_client_opts looped(void)
 {
     struct rlock_client_opts opts = USUAL;
 
-    opts.loop = RLOCK_LOOP_USER;
+    opts.flags |= RLOCK_CLIENT_USER_LOOP;
     return opts;
 }
 

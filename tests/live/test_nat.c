@@ -16,12 +16,11 @@ static const char *const elsewhere_conf[] = {"cluster-enabled yes",
                                              "cluster-preferred-endpoint-type hostname", NULL};
 
 /* Whoever says NOWHERE is here. */
-static void map(char *host, unsigned *port, void *payload)
+static void map(struct rlock_address *address, void *payload)
 {
-    (void)port;
     (void)payload;
-    if (strcmp(host, NOWHERE) == 0) {
-        test_text(host, 256, "127.0.0.1");
+    if (strcmp(address->host, NOWHERE) == 0) {
+        test_text(address->host, sizeof(address->host), "127.0.0.1");
     }
 }
 
@@ -35,7 +34,7 @@ FIXTURE_WITH_TEST(the_servers_of_a_cluster_are_reached_where_the_user_says, f,
 
     cluster_form(f->servers, PRIMARIES, f->n);
     test_text(url, sizeof(url), "redis+cluster://" NOWHERE ":%d", test_server_port(f->servers[0]));
-    client = client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .map_address = map));
+    client = client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .on_address = map));
     for (size_t i = 0; i < NAMES; i++) {
         char name[32];
 
@@ -49,13 +48,14 @@ FIXTURE_WITH_TEST(the_servers_of_a_cluster_are_reached_where_the_user_says, f,
 
 /* ---- Behind Sentinels ---- */
 
-static atomic_int primary_port, n_mapped;
+static atomic_int primary_port, n_mapped, n_sentinels;
 
-/* The same, and counts the questions for the primary. */
-static void map_counting(char *host, unsigned *port, void *payload)
+/* The same, and counts the questions for the primary, and for the Sentinel. */
+static void map_counting(struct rlock_address *address, void *payload)
 {
-    map(host, port, payload);
-    atomic_fetch_add(&n_mapped, (int)*port == atomic_load(&primary_port));
+    map(address, payload);
+    atomic_fetch_add(&n_mapped, (int)address->port == atomic_load(&primary_port));
+    atomic_fetch_add(&n_sentinels, address->is_sentinel);
 }
 
 FIXTURE_WITH_TEST(sentinels_and_their_primary_are_reached_where_the_user_says, f,
@@ -71,9 +71,10 @@ FIXTURE_WITH_TEST(sentinels_and_their_primary_are_reached_where_the_user_says, f
               test_server_port(sentinels.each[0]));
     assert_code(act_pass_through(
                     lock_new(f, client_open_with(
-                                    f, RLOCK_CLIENT_OPTS(.url = url, .map_address = map_counting))),
+                                    f, RLOCK_CLIENT_OPTS(.url = url, .on_address = map_counting))),
                     RLOCK_FOREVER, NULL),
                 0);
     assert_int_equal(atomic_load(&n_mapped), 1);
+    assert_int_equal(atomic_load(&n_sentinels), 1);
     sentinels_stop(&sentinels);
 }

@@ -172,6 +172,12 @@ CLUSTER_TEST(a_server_of_the_url_that_is_down_delays_nobody_for_long, f)
 
 enum { MANY = 70 };
 
+static void map_added(struct rlock_address *address, void *payload)
+{
+    (void)payload;
+    address->port = cluster_map_added(address->port);
+}
+
 FIXTURE_WITH_TEST(the_first_call_of_a_client_gets_its_lock_in_a_large_cluster, f,
                   .kind = &kind_reentrant, .servers = 2,
                   .server = {.transport = TEST_TCP, .conf = cluster_large_conf})
@@ -183,7 +189,7 @@ FIXTURE_WITH_TEST(the_first_call_of_a_client_gets_its_lock_in_a_large_cluster, f
     cluster_join(f->servers, 2);
     cluster_enlarge(f->servers, 2, MANY);
     cluster_url(f->servers, 1, url, sizeof(url));
-    client = client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .map_address = cluster_map_added));
+    client = client_open_with(f, RLOCK_CLIENT_OPTS(.url = url, .on_address = map_added));
     lock = lock_named(f, client, "name");
     assert_code(rlock_lock_for(lock, 5000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), 0);
@@ -230,7 +236,7 @@ static bool is_down(struct rlock_client *client)
 LOCK_TEST(a_server_is_reached_again_although_many_others_do_not_answer, f)
 {
     struct rlock_client *client =
-        client_open_with(f, &RLOCK_CLIENT_OPTS(.connect_timeout_ms = 2000, .op_timeout_ms = 20000));
+        client_open_with(f, RLOCK_CLIENT_OPTS(.connect_timeout_ms = 2000, .op_timeout_ms = 20000));
     struct rlock_handle *lock = lock_new(f, client);
     struct rlock__uri silent = RLOCK__URI_NULL;
     char host[] = "127.0.0.1";
@@ -238,7 +244,7 @@ LOCK_TEST(a_server_is_reached_again_although_many_others_do_not_answer, f)
     int64_t down_us;
 
     silent.host = host;
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     for (size_t i = 0; i < RLOCK__CONNECTING_MAX; i++) {
         assert_true(rlock__node_at(client, &silent, "silent"));
     }
@@ -246,7 +252,7 @@ LOCK_TEST(a_server_is_reached_again_although_many_others_do_not_answer, f)
     test_server_do(f->server, "CLIENT KILL TYPE normal");
     assert_true(TEST_EVENTUALLY(is_down(client), GONE_MS));
     down_us = test_now_us();
-    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(act_pass_through(lock, RLOCK_FOREVER, NULL), 0);
     assert_in_time(down_us, GONE_MS * RLOCK__MS); /* when the others time out, and not the call */
     client_close(f, client);
     close(fd);

@@ -29,9 +29,9 @@ static void *work(void *arg)
 }
 
 /* Threads of a client want one lock all the time. Returns how many scripts that took. */
-static long long crowd(struct fixture *f, int pass)
+static long long crowd(struct fixture *f, uint64_t flags)
 {
-    struct rlock_handle *lock = lock_new(f, client_open_with(f, RLOCK_CLIENT_OPTS(.pass = pass)));
+    struct rlock_handle *lock = lock_new(f, client_open_with(f, RLOCK_CLIENT_OPTS(.flags = flags)));
     struct worker workers[THREADS];
     struct witness *witness = witness_new(1);
 
@@ -54,7 +54,7 @@ static long long crowd(struct fixture *f, int pass)
 /* On a busy machine holds last longer than a hold is passed on for: then it is released. */
 LOCK_TEST(threads_of_a_client_pass_a_lock_on_and_nobody_is_beside_another, f)
 {
-    long long scripts = crowd(f, RLOCK_PASS_ON);
+    long long scripts = crowd(f, 0);
 
     print_message("%lld scripts for %d grants\n", scripts, GRANTS);
     assert_in_range(scripts, 2, GRANTS);
@@ -62,14 +62,5 @@ LOCK_TEST(threads_of_a_client_pass_a_lock_on_and_nobody_is_beside_another, f)
 
 LOCK_TEST(without_the_pass_each_hold_is_released, f)
 {
-    assert_true(crowd(f, RLOCK_PASS_OFF) >= 2LL * GRANTS);
-}
-
-TEST(pass_is_on_or_off)
-{
-    struct rlock_client *client = NULL;
-
-    assert_code(rlock_client_open(RLOCK_CLIENT_OPTS(.pass = 1), &client), RLOCK_EINVAL);
-    assert_null(client);
-    assert_non_null(strstr(rlock_detail(), "RLOCK_PASS_OFF"));
+    assert_true(crowd(f, RLOCK_CLIENT_NO_PASS) >= 2LL * GRANTS);
 }

@@ -188,7 +188,7 @@ ROOM_TEST(a_killed_reader_is_forgotten_when_the_others_leave, f)
 
 ROOM_TEST(a_killed_reader_delays_a_preferred_writer_by_its_lease, f)
 {
-    const struct rlock_opts *opts = RLOCK_OPTS(.prefer_writers = true);
+    const struct rlock_opts *opts = RLOCK_OPTS(.flags = RLOCK_LOCK_PREFER_WRITERS);
     struct test_child *child = victim_spawn(&(struct victim){f, rlock_read_new, test_ms(600)});
     struct rlock_handle *read = lock_with(f, client_open(f), NAME, opts);
     struct rlock_handle *write = writer_with(f, client_open(f), NAME, opts);
@@ -282,7 +282,7 @@ ROOM_TEST(a_writer_learns_that_also_where_the_hash_ends_a_moment_later, f)
 
 ROOM_TEST(preferred_writers_go_before_new_readers, f)
 {
-    const struct rlock_opts *opts = RLOCK_OPTS(.prefer_writers = true);
+    const struct rlock_opts *opts = RLOCK_OPTS(.flags = RLOCK_LOCK_PREFER_WRITERS);
     struct rlock_client *a = client_open(f), *b = client_open(f);
     struct rlock_handle *read = lock_with(f, a, NAME, opts), *plain = lock_new(f, a);
     struct rlock_handle *write = writer_with(f, b, NAME, opts);
@@ -314,7 +314,7 @@ ROOM_TEST(preferred_writers_go_before_new_readers, f)
 
 ROOM_TEST(what_a_writer_asked_for_ends_with_it, f)
 {
-    const struct rlock_opts *opts = RLOCK_OPTS(.prefer_writers = true);
+    const struct rlock_opts *opts = RLOCK_OPTS(.flags = RLOCK_LOCK_PREFER_WRITERS);
     struct rlock_client *client = client_open(f);
     struct rlock_handle *read = lock_with(f, client, NAME, opts);
     struct rlock_handle *write = writer_with(f, client_open(f), NAME, opts);
@@ -337,7 +337,7 @@ ROOM_TEST(what_a_writer_asked_for_ends_with_it, f)
 
 ROOM_TEST(a_long_wait_keeps_asking, f)
 {
-    const struct rlock_opts *opts = RLOCK_OPTS(.prefer_writers = true);
+    const struct rlock_opts *opts = RLOCK_OPTS(.flags = RLOCK_LOCK_PREFER_WRITERS);
     struct rlock_handle *read = lock_with(f, client_open(f), NAME, opts);
     struct rlock_handle *write = writer_with(f, client_open(f), NAME, opts);
     struct actor *writer = actor_open(f);

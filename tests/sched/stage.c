@@ -42,10 +42,10 @@ static void on_lost(const struct rlock_loss *loss, void *payload)
     call_from_callback();
 }
 
-static void on_log(enum rlock_level level, const char *text, void *payload)
+static void on_log(const struct rlock_log_line *line, void *payload)
 {
     (void)payload;
-    sched_trace("log %d: %s", (int)level, text);
+    sched_trace("log %d: %s", line->level, line->text);
 }
 
 static void open_clients(void)
@@ -55,8 +55,9 @@ static void open_clients(void)
     for (unsigned i = 0; i < stage.n_clients; i++) {
         const struct rlock_client_opts *opts =
             RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = stage.scenario->lease_ms,
-                              .on_lost = on_lost, .on_log = on_log, .log_level = RLOCK_LOG_INFO,
-                              .loop = stage.loops ? RLOCK_LOOP_USER : RLOCK_LOOP_OWN);
+                              .on_lost = on_lost, .on_log_line = on_log,
+                              .log_level = RLOCK_LOG_INFO,
+                              .flags = stage.loops ? RLOCK_CLIENT_USER_LOOP : 0);
 
         (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%u",
                        SCHED_PORT + (stage.scenario->own_servers ? i : 0));

@@ -233,7 +233,7 @@ void sim_foreign_call(const struct sim_user *user)
 {
     /* it waits for a hold of its own client, and asked nobody */
     bool waits_here =
-        strncmp(user->texts.holder, user->client->core.opts.uuid, RLOCK__UUID_LEN) == 0;
+        strncmp(user->texts.facts.holder, user->client->core.opts.uuid, RLOCK__UUID_LEN) == 0;
 
     if (user->calling && knows_it_alone(user) && user->call.acquire.contended && !waits_here &&
         !user->client->world->foreign.looks_held) {

@@ -517,7 +517,8 @@ static bool has_closed_client(const struct sim_owner *owner)
 static bool is_open(const struct rlock__group *group)
 {
     return group->code == RLOCK_EINDOUBT ||
-           (group->code == RLOCK_ECANCELED && strstr(group->detail, "if it was granted") != NULL);
+           (group->code == RLOCK_ECANCELED &&
+            strstr(group->texts.detail, "if it was granted") != NULL);
 }
 
 /* On a perfect network all answers come while there is time for them. */
@@ -539,7 +540,7 @@ void sim_groups_check_done(const struct sim_owner *owner)
     bool ended = has_closed_client(owner); /* before its owner looked: the rest is given back */
 
     if (group->code != 0 && group->code != RLOCK_EINDOUBT &&
-        (strstr(group->detail, "no quorum") != NULL) != (group->code == RLOCK_ENOQUORUM)) {
+        (strstr(group->texts.detail, "no quorum") != NULL) != (group->code == RLOCK_ENOQUORUM)) {
         violate(owner, "is told another thing by the text than by the code");
     }
     if (owner->taking && (group->code == RLOCK_ETIMEDOUT || group->code == RLOCK_EBUSY) &&

@@ -203,10 +203,10 @@ void sim_groups_check_doubt(struct sim_owner *owner)
     if (code == RLOCK_EINDOUBT && n <= most && (taking || !multi)) {
         violate(owner, "is told that it is in doubt, and too few of its members are");
     }
-    if (code == RLOCK_EINDOUBT && strstr(group->detail, "free") == NULL) {
+    if (code == RLOCK_EINDOUBT && strstr(group->texts.detail, "free") == NULL) {
         violate(owner, "is told that it is in doubt, and not when it is free");
     }
-    if (code == RLOCK_ECANCELED && strstr(group->detail, "if it was granted") != NULL) {
+    if (code == RLOCK_ECANCELED && strstr(group->texts.detail, "if it was granted") != NULL) {
         return; /* the client gives it back, and says when it is free */
     }
     if (denies && least > most && (taking || !multi) && sim_twin_next(owner, NULL) == NULL) {

@@ -163,8 +163,8 @@ static void drain(struct sim_process *process, struct rlock__group *group)
 int sim_drive_owe(struct sim_owner *owner)
 {
     struct rlock__group_step step;
-    char detail[RLOCK__DETAIL_SIZE];
-    int code = rlock__group_owe(owner->group, sim_process_clock(owner->process), detail, &step);
+    struct rlock__texts texts;
+    int code = rlock__group_owe(owner->group, sim_process_clock(owner->process), &texts, &step);
 
     tell(owner->process, owner->group, &step);
     carry_out_all(&step);

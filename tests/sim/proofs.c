@@ -45,7 +45,7 @@ void sim_proofs(const struct sim_user *user)
 static bool is_named(const struct sim_user *user, const struct rlock__hold *hold)
 {
     char text[RLOCK__OWNER_SIZE];
-    const char *holder = user->texts.holder;
+    const char *holder = user->texts.facts.holder;
     size_t len = rlock__owner_text(&user->client->core, hold->grant->number, text).len;
 
     return holder[0] == '\0' || strncmp(holder, text, len) == 0;
@@ -66,7 +66,7 @@ void sim_proofs_done(const struct sim_user *user)
         if (hold != NULL && call->acquire.sent_at > hold->grant->granted_at &&
             !hold->grant->verifies && !is_named(user, hold)) {
             sim_violate(client->world, "client %u: %s is %s's, and user %llu believes to hold it",
-                        client->index, client->world->keys[user->key], user->texts.holder,
+                        client->index, client->world->keys[user->key], user->texts.facts.holder,
                         (unsigned long long)other->owner.id);
         }
     }

@@ -84,7 +84,7 @@ static bool outlives_holder(const struct sim_user *user)
     int64_t now = sim_clock(client), left = world->holder_ends[user->key] - world->now;
 
     return has_one_holder(world) && user->call.error == 0 && user->call.acquire.contended &&
-           strcmp(user->texts.holder, world->holder[user->key]) == 0 &&
+           strcmp(user->texts.facts.holder, world->holder[user->key]) == 0 &&
            world->now - world->holder_since[user->key] >= now - user->call.acquire.sent_at &&
            user->call.timer.at - now - world->config.delay_max - 30 * RLOCK__MS > left &&
            is_free_for(client, now - user->call.acquire.sent_at + 2 * world->config.delay_max);

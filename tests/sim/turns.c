@@ -86,7 +86,7 @@ static void note_peer(const struct sim_user *user)
 {
     struct sim_world *world = user->client->world;
 
-    if (rlock__owner_is_foreign(rlock__bytes_of(user->texts.holder))) {
+    if (rlock__owner_is_foreign(rlock__bytes_of(user->texts.facts.holder))) {
         world->turns[user->key].peer_at[user->client->index] = world->now;
     }
 }

@@ -25,7 +25,7 @@ void sim_user_begin(struct sim_user *user)
     user->call.owner = user->owner;
     user->call.payload = user;
     user->call.texts = &user->texts;
-    user->texts.detail[0] = user->texts.holder[0] = '\0';
+    user->texts.detail[0] = user->texts.facts.holder[0] = '\0';
     user->call.cancel = user;
     user->call.spec = client->specs[user->side][user->key];
     rlock__core_begin(&client->core, &user->call, user->began);

@@ -281,7 +281,7 @@ int __wrap_rlock_client_open(const struct rlock_client_opts *opts, struct rlock_
     if (test_calls() != TEST_CALLS_LOOP) {
         return __real_rlock_client_open(opts, ret_client);
     }
-    copy.loop = RLOCK_LOOP_USER;
+    copy.flags |= RLOCK_CLIENT_USER_LOOP;
     code = __real_rlock_client_open(&copy, ret_client);
     if (code != 0) {
         return code;

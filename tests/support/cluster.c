@@ -108,13 +108,9 @@ const char *const cluster_large_conf[] = {"cluster-enabled yes", "cluster-node-t
 static size_t n_added;
 static unsigned int asked_port;
 
-void cluster_map_added(char host[256], unsigned int *inout_port, void *payload)
+unsigned int cluster_map_added(unsigned int port)
 {
-    (void)host;
-    (void)payload;
-    if (*inout_port <= n_added) { /* their ports begin at 1 */
-        *inout_port = asked_port;
-    }
+    return port <= n_added ? asked_port : port; /* their ports begin at 1 */
 }
 
 /* While the server does not run. */

@@ -28,9 +28,9 @@ extern const char *const cluster_large_conf[];
 /* Adds n primaries to what the servers of a cluster know, each with a slot of the first server,
  * which had all. These primaries do not run; the servers take an hour to notice. */
 void cluster_enlarge(struct test_server *const *servers, size_t n_servers, size_t n);
-/* For a client's map_address: leads from an added primary to the last server of the latest cluster
+/* For a client's on_address: leads from an added primary to the last server of the latest cluster
  * that was enlarged, so that a client may ask any node for the map. */
-void cluster_map_added(char host[256], unsigned int *inout_port, void *payload);
+unsigned int cluster_map_added(unsigned int port);
 
 /* Has one more server, which has nothing yet, join n others; and has them forget it when it has no
  * slots. */

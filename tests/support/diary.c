@@ -26,19 +26,18 @@ static void on_lost(const struct rlock_loss *loss, void *payload)
     }
 }
 
-static void on_log(enum rlock_level level, const char *text, void *payload)
+static void on_log(const struct rlock_log_line *line, void *payload)
 {
     struct diary *diary = payload;
-    size_t len = strlen(text);
+    size_t len = strlen(line->text);
 
-    (void)level;
     (void)pthread_mutex_lock(&diary->mutex);
     if (diary->shows) {
-        printf("log: %s\n", text);
+        printf("log: %s\n", line->text);
     }
     diary->log = realloc(diary->log, diary->log_len + len + 2);
     TEST_CHECK(diary->log != NULL);
-    memcpy(diary->log + diary->log_len, text, len);
+    memcpy(diary->log + diary->log_len, line->text, len);
     memcpy(diary->log + diary->log_len + len, "\n", 2);
     diary->log_len += len + 1;
     (void)pthread_mutex_unlock(&diary->mutex);
@@ -63,7 +62,7 @@ void diary_listen(struct diary *diary, struct rlock_client_opts *opts)
     diary->lease_us = (opts->renewed_lease_ms != 0 ? opts->renewed_lease_ms : 30000) * 1000;
     (void)pthread_mutex_unlock(&diary->mutex);
     opts->on_lost = on_lost;
-    opts->on_log = on_log;
+    opts->on_log_line = on_log;
     opts->payload = diary;
 }
 

@@ -12,7 +12,7 @@
 
 enum { MOST = 200, ROUTINE = 100 }; /* lines of a level, and of calls that find their lock free */
 
-static void scene_open(struct alone_scene *s, enum rlock_level level)
+static void scene_open(struct alone_scene *s, int level)
 {
     alone_open(s, NOW);
     s->core.opts.log_level = level;
@@ -26,7 +26,7 @@ static void scene_close(struct alone_scene *s)
 }
 
 /* Takes the lines: how many there are of this level with the text. */
-static size_t take_lines(struct rlock__core *core, enum rlock_level level, const char *text)
+static size_t take_lines(struct rlock__core *core, int level, const char *text)
 {
     struct rlock__note *note, *after;
     size_t n = 0;
@@ -39,10 +39,10 @@ static size_t take_lines(struct rlock__core *core, enum rlock_level level, const
     return n;
 }
 
-static void log_many(struct rlock__core *core, enum rlock_level level, size_t n, int64_t now)
+static void log_many(struct rlock__core *core, int level, size_t n, int64_t now)
 {
     for (size_t i = 0; i < n; i++) {
-        rlock__log_event(core, level, now, "line");
+        rlock__log_event(core, level, rlock__about("call", NULL, 0), now, "line");
     }
 }
 

@@ -62,7 +62,7 @@ static int take_version(int64_t version)
     struct rlock__hello hello = {0};
     int r;
 
-    assert_true(rlock__hello_begin(&hello, &opts, RLOCK__HELLO_FIRST, NULL, 0));
+    assert_int_equal(rlock__hello_begin(&hello, &opts, RLOCK__HELLO_FIRST, NULL, 0), 0);
     r = rlock__hello_reply(&hello, &reply);
     rlock__hello_fini(&hello);
     return r;
@@ -88,7 +88,7 @@ static void greet_behind_lost_ones(struct rlock__hello *hello)
     const struct rlock__value error = {RLOCK__REPLY_ERROR, .str = "NOPERM no", .len = 9};
     struct rlock__reply refusal = {.v = &error, .n = 1};
 
-    assert_true(rlock__hello_begin(hello, &opts, RLOCK__HELLO_FIRST, lost, 2));
+    assert_int_equal(rlock__hello_begin(hello, &opts, RLOCK__HELLO_FIRST, lost, 2), 0);
     assert_int_equal(
         rlock__hello_reply(hello, &(struct rlock__reply){.v = values, .n = 4, .is_array = true}),
         0);

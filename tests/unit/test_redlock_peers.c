@@ -84,13 +84,13 @@ static void answer(struct scene *s, size_t i, int code)
     struct rlock__member *it = member(s, i);
 
     assert_true(it->running);
-    it->texts.holder[0] = '\0';
+    it->texts.facts.holder[0] = '\0';
     if (it->state == RLOCK__MEMBER_TAKING && code == 0) {
         it->call.view = calloc(1, sizeof(*it->call.view));
         it->call.view->spec = rlock__spec_ref(it->spec);
         atomic_init(&it->call.view->refs, 1);
     } else if (code == RLOCK_EBUSY) {
-        (void)snprintf(it->texts.holder, sizeof(it->texts.holder), "%s", REDISSON);
+        (void)snprintf(it->texts.facts.holder, sizeof(it->texts.facts.holder), "%s", REDISSON);
     }
     it->call.code = code;
     rlock__group_done(&it->call, s->now);

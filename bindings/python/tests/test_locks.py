@@ -312,7 +312,7 @@ def test_options_are_checked(url, client, name):
         with pytest.raises(rlock.Invalid) as raised:
             wrong()
         assert raised.value.code is rlock.Code.EINVAL and isinstance(raised.value, ValueError)
-    with rlock.Client(url, key_prefix="p:", pass_=rlock.PASS_OFF) as prefixed:
+    with rlock.Client(url, key_prefix="p:", no_pass=True) as prefixed:
         with prefixed.reentrant(name, max_hold_ms=60000):
             assert client.reentrant("p:" + name).inspect().locked
 

@@ -24,7 +24,8 @@ bool rlock__acquire_is_behind(const struct rlock__call *call);
 /* Sleeps until a time, a message, or the end of its wait. */
 void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64_t at);
 /* Remembers the holder that the server named, for texts. */
-void rlock__acquire_note_holder(struct rlock__call *call, const struct rlock__answer *answer);
+void rlock__acquire_note_holder(struct rlock__call *call, const struct rlock__answer *answer,
+                                int64_t now);
 /* Notes which copies of the request went out. The call lets go of the request. */
 void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *request);
 /* The code of a call that has no time left after this error, which may pass. */

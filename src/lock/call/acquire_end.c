@@ -102,16 +102,20 @@ void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
 {
     const struct rlock__link *link = call->link;
     const char *address = link->server->address;
-    char name[96], holder[2 * RLOCK__HOLDER_SIZE];
+    char name[96], holder[2 * RLOCK__FACT_SIZE];
 
     (void)rlock__spec_text(call->spec, name);
-    (void)rlock__text(rlock__bytes_of(call->texts != NULL ? call->texts->holder : ""), holder,
+    (void)rlock__text(rlock__bytes_of(call->texts != NULL ? call->texts->facts.holder : ""), holder,
                       sizeof(holder));
+    if (code != RLOCK_EBUSY && code != RLOCK_ETIMEDOUT) {
+        rlock__say_free(call, 0);
+    }
     if (code == RLOCK_EINDOUBT) {
         bool canceled = call->code == RLOCK_ECANCELED && !call->member;
         int64_t left = rlock__max(0, call->acquire.sent_at +
                                          rlock__acquire_lease(call, call->acquire.sent_at) - now);
 
+        rlock__say_free(call, now + left);
         rlock__say(call,
                    "lock %s: %sno answer from server %s; if it was granted, it is free again in "
                    "%lld ms",

@@ -83,14 +83,16 @@ void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64
 
 /* ---- Holder and copies ---- */
 
-void rlock__acquire_note_holder(struct rlock__call *call, const struct rlock__answer *answer)
+void rlock__acquire_note_holder(struct rlock__call *call, const struct rlock__answer *answer,
+                                int64_t now)
 {
     struct rlock__texts *texts = rlock__texts(call);
 
     call->acquire.contended = true;
     if (texts != NULL) {
-        (void)snprintf(texts->holder, sizeof(texts->holder), "%.*s",
+        (void)snprintf(texts->facts.holder, sizeof(texts->facts.holder), "%.*s",
                        (int)rlock__min((int64_t)answer->holder.len, 127), answer->holder.at);
+        texts->facts.free_at = answer->ttl_ms > 0 ? now + answer->ttl_ms * RLOCK__MS : 0;
     }
 }
 

@@ -64,7 +64,8 @@ static bool await(struct rlock__call *call, int64_t now)
     }
     texts = rlock__texts(call);
     if (texts != NULL) {
-        (void)rlock__owner_text(call->core, grant->number, texts->holder);
+        (void)rlock__owner_text(call->core, grant->number, texts->facts.holder);
+        texts->facts.free_at = grant->valid_until;
     }
     if (rlock__explains(call)) {
         explain_own(call, grant, now);
@@ -124,7 +125,7 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
     assert(call->step == RLOCK__ASKING && call->request == NULL);
     rlock__acquire_follow(call);
     joined = call->channel != NULL;
-    rlock__acquire_note_holder(call, answer);
+    rlock__acquire_note_holder(call, answer, now);
     if (rlock__queue_saw(call, answer, now)) {
         call->acquire.spins = 0; /* the lock was free meanwhile, and may be again soon */
     }

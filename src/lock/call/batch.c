@@ -297,7 +297,7 @@ void rlock__batch_busy(struct rlock__call *call, const struct rlock__answer *ans
     assert(answer->outcome == RLOCK__BUSY);
     assert(batch->request == NULL);
     assert(call->step == RLOCK__ASKING && call->request == NULL);
-    rlock__acquire_note_holder(call, answer);
+    rlock__acquire_note_holder(call, answer, now);
     batch->rounds += !(batch->rechecks && batch->sender == call);
     batch->rechecks = false;
     lead(call);

@@ -38,7 +38,7 @@ __attribute__((format(printf, 4, 0))) static void explain(const struct rlock__ca
     assert(call->kind == RLOCK__ACQUIRE);
     if (rlock__log_may(core, RLOCK_LOG_DEBUG, routine, now)) {
         (void)vsnprintf(text, sizeof(text), format, args);
-        rlock__note(core, RLOCK_LOG_DEBUG, "lock %s: call %llu %s",
+        rlock__note(core, RLOCK_LOG_DEBUG, rlock__about("call", NULL, 0), "lock %s: call %llu %s",
                     rlock__spec_text(call->spec, name), (unsigned long long)call->number, text);
     }
 }
@@ -79,7 +79,7 @@ void rlock__explain_attempt(const struct rlock__call *call, int64_t now)
 void rlock__explain_busy(const struct rlock__call *call, const struct rlock__answer *answer,
                          int64_t now)
 {
-    char holder[RLOCK__HOLDER_SIZE], lease[48] = "";
+    char holder[RLOCK__FACT_SIZE], lease[48] = "";
 
     assert(answer->outcome == RLOCK__BUSY);
     if (answer->ttl_ms >= 0) {

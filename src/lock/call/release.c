@@ -110,6 +110,7 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
     assert(hold->state == RLOCK__HOLD_LOST || grant->releasing == is_last(hold));
     if (answer->announcement_refused) {
         rlock__note(core, RLOCK_LOG_WARNING,
+                    rlock__about("release", grant->link->server->address, RLOCK_EPERM),
                     "lock %s: released, but its waiters were not told: %s (server %s)",
                     rlock__spec_text(hold->spec, name), "no permission to publish on its channel",
                     grant->link->server->address);
@@ -157,6 +158,7 @@ static void leave(struct rlock__hold *hold, int code, const char *why, int64_t d
     rlock__grant_plan(grant);
     assert(!grant->releasing || grant->timer.set); /* an answer may never come */
     if (call != NULL) {
+        rlock__say_free(call, grant->free_by);
         if (code == RLOCK_EINDOUBT || !call->described) {
             rlock__release_describe(call, code, more);
         }

@@ -137,6 +137,7 @@ static int owe(struct rlock__call *call, int64_t now)
     }
     (void)snprintf(more, sizeof(more), "; it is free in %lld ms",
                    (long long)rlock__ms_up(rlock__max(0, free_by(hold, now) - now)));
+    rlock__say_free(call, free_by(hold, now));
     rlock__release_describe(call, RLOCK_EINDOUBT, more);
     return RLOCK_EINDOUBT;
 }

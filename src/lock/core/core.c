@@ -339,11 +339,14 @@ static void note_unreleased(struct rlock__core *core, int64_t now)
         n++;
     }
     if (n == 1) {
-        rlock__note(core, RLOCK_LOG_WARNING, "lock %s: not released, free in %lld ms (server %s)",
+        rlock__note(core, RLOCK_LOG_WARNING,
+                    rlock__about("release", core->opts.address, RLOCK_EINDOUBT),
+                    "lock %s: not released, free in %lld ms (server %s)",
                     rlock__spec_text(core->recovery.tickets->spec, name),
                     (long long)rlock__ms_up(free_by - now), core->opts.address);
     } else if (n > 1) {
         rlock__note(core, RLOCK_LOG_WARNING,
+                    rlock__about("release", core->opts.address, RLOCK_EINDOUBT),
                     "%zu locks: not released, the last is free in %lld ms (server %s)", n,
                     (long long)rlock__ms_up(free_by - now), core->opts.address);
     }

@@ -113,21 +113,24 @@ static void report(struct rlock__hold *hold, enum rlock_reason reason)
 {
     struct rlock__core *core = hold->spec->core;
     struct rlock__loss *loss = hold->grant->loss;
+    const char *server = hold->grant->link->server->address;
     char name[96];
 
     assert(hold->state == RLOCK__HOLD_LOST);
     if (rlock__hold_left(hold) == 0) {
         return;
     }
-    rlock__note(core, RLOCK_LOG_WARNING, "lock %s: lost: %s (server %s)",
-                rlock__spec_text(hold->spec, name), rlock_reason_text(reason),
-                hold->grant->link->server->address);
+    rlock__note(core, RLOCK_LOG_WARNING, rlock__about("lost", server, RLOCK_ELOST),
+                "lock %s: lost: %s (server %s)", rlock__spec_text(hold->spec, name),
+                rlock_reason_text(reason), server);
     assert(hold->members <= hold->count);
     if (loss != NULL) {
         *loss = (struct rlock__loss){.spec = rlock__spec_ref(hold->spec),
                                      .owner_id = hold->owner_id,
                                      .given = hold->given,
                                      .own = hold->count - hold->members,
+                                     .number = hold->grant->number,
+                                     .server = strdup(server),
                                      .reason = reason};
         DL_APPEND(core->lost, loss);
         hold->grant->loss = NULL;

@@ -16,8 +16,8 @@ static struct rlock__ticket *begin_new(struct rlock__spec *spec, uint64_t number
     if (ticket != NULL) {
         rlock__recovery_begin(ticket, spec, free_by);
     } else {
-        rlock__note(spec->core, RLOCK_LOG_ERROR, "lock %s: no memory to release it",
-                    rlock__spec_text(spec, name));
+        rlock__note(spec->core, RLOCK_LOG_ERROR, rlock__about("release", NULL, RLOCK_ENOMEM),
+                    "lock %s: no memory to release it", rlock__spec_text(spec, name));
     }
     return ticket;
 }

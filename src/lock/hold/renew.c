@@ -124,7 +124,7 @@ static void note_late(const struct rlock__grant *grant, int64_t lease_us, int64_
 
     if (left < after_due / 3) {
         rlock__log_event(
-            server->core, RLOCK_LOG_WARNING, now,
+            server->core, RLOCK_LOG_WARNING, rlock__about("renewal", server->address, 0), now,
             "lock %s: renewed late, %lld ms before it would have been lost (server %s)",
             rlock__spec_text(grant->hold->spec, name), (long long)(left / RLOCK__MS),
             server->address);
@@ -266,8 +266,9 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     }
     batch->t0 = rlock__hop_t0(request);
     if (reply != NULL && rlock__reply_is_error(reply)) {
-        rlock__note(server->core, RLOCK_LOG_WARNING, "server %s: renewal failed, trying again: %s",
-                    server->address, rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
+        rlock__note(server->core, RLOCK_LOG_WARNING, rlock__about("renewal", server->address, 0),
+                    "server %s: renewal failed, trying again: %s", server->address,
+                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
     } else if (reply != NULL) {
         rlock__server_told_time(server, rlock__reply_int(reply, 0, 0),
                                 rlock__reply_int(reply, 1, 0), request->t0, now);

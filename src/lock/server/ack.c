@@ -242,6 +242,7 @@ void rlock__acks_failed(const struct rlock__ack *ack, const struct rlock__waited
     (void)rlock__ack_lacking(ack, lacking, sizeof(lacking));
     if (!server->acks_failed) {
         rlock__note(server->core, RLOCK_LOG_WARNING,
+                    rlock__about("replicas", server->address, RLOCK_ENOTREPLICATED),
                     "server %s: too few %s confirm what is granted and renewed%s%s",
                     server->address, server->core->opts.acks_on_disk ? "disks" : "replicas",
                     error != NULL        ? ": WAIT: "

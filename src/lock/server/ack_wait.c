@@ -164,7 +164,7 @@ static void on_first(struct rlock__request *request, const struct rlock__reply *
     cover(link);
     if (reply != NULL && rlock__reply_is_error(reply) && !server->listing.is_nameless) {
         server->listing.is_nameless = true;
-        rlock__note(server->core, RLOCK_LOG_WARNING,
+        rlock__note(server->core, RLOCK_LOG_WARNING, rlock__about("replicas", server->address, 0),
                     "server %s does not permit ROLE: the number of replicas that confirm a grant "
                     "counts, and a copy that no failover promotes counts too",
                     server->address);

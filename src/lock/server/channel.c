@@ -283,18 +283,24 @@ static void left(struct rlock__channel *channel)
     rlock__channel_unsettle(channel);
 }
 
+static void warn(struct rlock__server *server, const char *what, const struct rlock__reply *reply)
+{
+    char text[160];
+
+    rlock__note(server->core, RLOCK_LOG_WARNING, rlock__about("subscription", server->address, 0),
+                "server %s refuses a %s: %s", server->address, what,
+                rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
+}
+
 /* The server refused the plain channel: only messages of old Redissons do not come. */
 static void plain_refused(struct rlock__channel *channel, const struct rlock__reply *reply)
 {
     struct rlock__server *server = channel->server;
-    char text[160];
 
     assert(channel->plain_asked && channel->asked != RLOCK__ASKED_NOTHING);
     rlock__channel_plain(channel, false);
     if (channel->asked == RLOCK__ASKED_SUBSCRIBE && !server->sub.plain_refused) {
-        rlock__note(server->core, RLOCK_LOG_WARNING,
-                    "server %s refuses a plain subscription, sharded ones alone are heard: %s",
-                    server->address, rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
+        warn(server, "plain subscription, and waiters hear the sharded one only", reply);
     }
     server->sub.plain_refused |= channel->asked == RLOCK__ASKED_SUBSCRIBE;
 }
@@ -310,19 +316,6 @@ static void refused(struct rlock__channel *channel)
     }
 }
 
-static void note_refusal(struct rlock__server *server, const struct rlock__reply *reply)
-{
-    char text[160];
-
-    if (!server->sub.refused) {
-        rlock__note(server->core, RLOCK_LOG_WARNING,
-                    "server %s refuses a subscription, waiters ask every %d ms instead: %s",
-                    server->address, (int)(RLOCK__POLL_US / 1000),
-                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
-    }
-    server->sub.refused = true;
-}
-
 void rlock__channel_refused(struct rlock__server *server, const struct rlock__reply *reply)
 {
     struct rlock__channel *channel = server->sub.asked;
@@ -336,7 +329,10 @@ void rlock__channel_refused(struct rlock__server *server, const struct rlock__re
         return;
     }
     if (!is_elsewhere && (channel == NULL || channel->asked == RLOCK__ASKED_SUBSCRIBE)) {
-        note_refusal(server, reply);
+        if (!server->sub.refused) {
+            warn(server, "subscription, and waiters poll instead", reply);
+        }
+        server->sub.refused = true;
     }
     for (shares = channel != NULL; shares;) { /* all channels of the command */
         channel = answered(server);

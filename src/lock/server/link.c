@@ -175,27 +175,30 @@ void rlock__link_fini(struct rlock__link *link)
 
 /* Logs why the link is down, if that is news. A link that was up and broke is not worth a warning,
  * as long as the next connection can be made. */
-static void note_down(struct rlock__link *link, bool was_up, const char *text)
+static void note_down(struct rlock__link *link, bool was_up, int code, const char *text)
 {
+    const struct rlock__about about = rlock__about("connection", link->server->address, code);
     struct rlock__core *core = link->server->core;
 
     if (was_up) {
-        rlock__note(core, RLOCK_LOG_INFO, "server %s", text);
+        rlock__note(core, RLOCK_LOG_INFO, about, "server %s", text);
     } else if (!link->warned || strcmp(link->error, text) != 0) {
         link->warned = true;
-        rlock__note(core, RLOCK_LOG_WARNING, "server %s", text);
+        rlock__note(core, RLOCK_LOG_WARNING, about, "server %s", text);
     }
 }
 
 static void note_up(const struct rlock__link *link, int64_t now)
 {
-    enum rlock_level level = link->warned ? RLOCK_LOG_WARNING : RLOCK_LOG_INFO;
+    int level = link->warned ? RLOCK_LOG_WARNING : RLOCK_LOG_INFO;
     const char *address = link->server->address;
 
     if (link->tries.broke_at == 0) {
-        rlock__note(link->server->core, level, "server %s: connected", address);
+        rlock__note(link->server->core, level, rlock__about("connection", address, 0),
+                    "server %s: connected", address);
     } else {
-        rlock__note(link->server->core, level, "server %s: reconnected after %lld ms", address,
+        rlock__note(link->server->core, level, rlock__about("connection", address, 0),
+                    "server %s: reconnected after %lld ms", address,
                     (long long)((now - link->tries.broke_at) / RLOCK__MS));
     }
 }
@@ -254,7 +257,7 @@ bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool fin
         link->pipeline.why = "not connected yet";
         return false;
     }
-    note_down(link, gen != 0, text);
+    note_down(link, gen != 0, code, text);
     if (gen != 0) {
         remember_unfenced(link);
     }

@@ -23,7 +23,7 @@ static void tell_out(struct rlock__server *server, struct rlock__replica *it)
     } else {
         (void)snprintf(why, sizeof(why), "the cluster reports it down");
     }
-    rlock__note(server->core, RLOCK_LOG_WARNING,
+    rlock__note(server->core, RLOCK_LOG_WARNING, rlock__about("replicas", server->address, 0),
                 "server %s: replica %s is left out (%s): if it is promoted before it has caught "
                 "up, it loses what is granted now",
                 server->address, it->place, why);
@@ -37,12 +37,12 @@ static void tell_one(struct rlock__server *server, struct rlock__replica *it)
         tell_out(server, it);
         it->is_told = true;
     } else if (it->is_foreign && !it->is_told) {
-        rlock__note(server->core, RLOCK_LOG_WARNING,
+        rlock__note(server->core, RLOCK_LOG_WARNING, rlock__about("replicas", server->address, 0),
                     "server %s: replica %s does not count: no failover promotes it",
                     server->address, it->place);
         it->is_told = true;
     } else if (it->is_told && !it->is_out && !it->is_foreign && it->is_known) {
-        rlock__note(server->core, RLOCK_LOG_INFO,
+        rlock__note(server->core, RLOCK_LOG_INFO, rlock__about("replicas", server->address, 0),
                     "server %s: replica %s is back: grants wait for it again", server->address,
                     it->place);
         it->is_told = false;
@@ -67,7 +67,7 @@ void rlock__listing_tell(struct rlock__server *server)
         tell_one(server, &all->each[i]);
     }
     if (all->is_strange && !server->listing.is_strange) {
-        rlock__note(server->core, RLOCK_LOG_WARNING,
+        rlock__note(server->core, RLOCK_LOG_WARNING, rlock__about("replicas", server->address, 0),
                     "server %s lists its replicas at addresses that are not known: their number "
                     "counts, and a copy that no failover promotes counts too",
                     server->address);
@@ -117,6 +117,7 @@ static void on_list(struct rlock__request *request, const struct rlock__reply *r
     if (reply != NULL && rlock__reply_is_error(reply)) {
         if (!listing->is_refused) {
             rlock__note(server->core, RLOCK_LOG_WARNING,
+                        rlock__about("replicas", server->address, 0),
                         "server %s does not permit INFO: no replica is left out", server->address);
         }
         listing->is_refused = true;

@@ -115,7 +115,7 @@ static void note_age_missed(struct rlock__server *server)
 {
     if (!server->is_age_missed) {
         server->is_age_missed = true;
-        rlock__note(server->core, RLOCK_LOG_WARNING,
+        rlock__note(server->core, RLOCK_LOG_WARNING, rlock__about("uptime", server->address, 0),
                     "server %s does not tell since when it runs (is INFO permitted?): it counts "
                     "for RedLocks as soon as it restarts",
                     server->address);
@@ -152,7 +152,7 @@ void rlock__server_told_time(struct rlock__server *server, int64_t seconds, int6
     if (step > margin) {
         server->stepped_at = now;
     }
-    rlock__note(server->core, RLOCK_LOG_WARNING,
+    rlock__note(server->core, RLOCK_LOG_WARNING, rlock__about("clock", server->address, 0),
                 "server %s: its clock was set by %lld ms: leases ended earlier or later",
                 server->address, (long long)(step / RLOCK__MS));
 }

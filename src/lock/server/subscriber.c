@@ -43,7 +43,7 @@ void rlock__subscriber_up(struct rlock__server *server, int64_t now)
 {
     assert(!server->sub.up);
     if (server->sub.tries.broke_at != 0) {
-        rlock__note(server->core, RLOCK_LOG_INFO,
+        rlock__note(server->core, RLOCK_LOG_INFO, rlock__about("subscription", server->address, 0),
                     "server %s: the subscriber connection is back after %lld ms", server->address,
                     (long long)((now - server->sub.tries.broke_at) / RLOCK__MS));
     }
@@ -57,7 +57,7 @@ void rlock__subscriber_up(struct rlock__server *server, int64_t now)
 static void note_broken(const struct rlock__server *server)
 {
     if (!is_unneeded(server)) {
-        rlock__note(server->core, RLOCK_LOG_INFO,
+        rlock__note(server->core, RLOCK_LOG_INFO, rlock__about("subscription", server->address, 0),
                     "server %s: the subscriber connection broke, waiters ask every %d ms meanwhile",
                     server->address, (int)(RLOCK__POLL_US / 1000));
     }

@@ -24,10 +24,9 @@ __version__: str = string(lib.rlock_version())
 
 ACKS_OFF: int = lib.RLOCK_ACKS_OFF
 ACKS_ALL: int = lib.RLOCK_ACKS_ALL
-PASS_OFF: int = lib.RLOCK_PASS_OFF
 
 __all__ = [
-    "ACKS_ALL", "ACKS_OFF", "PASS_OFF",
+    "ACKS_ALL", "ACKS_OFF",
     "AsyncClient", "AsyncLock", "BaseClient", "BaseLock", "Client", "ClientOptions", "Lock", "LockOptions",
     "AsyncHold", "BaseHold", "Hold", "Info", "Loss", "Reason", "ReadWrite", "multi", "redlock",
     "AuthFailed", "Busy", "Canceled", "Closed", "Code", "Deadlock", "Error", "Forked", "InDoubt", "Invalid", "Lost",

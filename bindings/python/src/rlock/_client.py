@@ -29,7 +29,7 @@ _payloads: set[Any] = set()  # of clients that may still call back
 class _Open:
     """The library's client, until it is closed. It does not know the Python one, which is collected without it."""
 
-    def __init__(self, url: Optional[str], loop: int, on_lost: OnLost, options: ClientOptions) -> None:
+    def __init__(self, url: Optional[str], flags: int, on_lost: OnLost, options: ClientOptions) -> None:
         self.pid = os.getpid()
         self.mutex = threading.RLock()  # signal handlers may come here again
         self.events = Events(on_lost)
@@ -37,8 +37,8 @@ class _Open:
         keep: list[Any] = [ffi.NULL if url is None else ffi.new("char[]", encoded(url))]
         opts = ffi.new("struct rlock_client_opts *")
         lib.rlock_init(opts, ffi.sizeof(opts[0]))
-        opts.url, opts.loop, opts.payload = keep[0], loop, self.payload
-        opts.on_lost, opts.on_log = lib.rlock_py_lost, lib.rlock_py_log
+        opts.url, opts.flags, opts.payload = keep[0], flags, self.payload
+        opts.on_lost, opts.on_log_line = lib.rlock_py_lost, lib.rlock_py_log
         fill(opts, options, keep)
         client = ffi.new("struct rlock_client **")
         _payloads.add(self.payload)
@@ -85,13 +85,13 @@ class BaseClient(Generic[L]):
     """This process's handle on one deployment, and the locks there."""
 
     _lock_class: type[L]
-    _loop_of = lib.RLOCK_LOOP_OWN
+    _flags = 0
 
     def __init__(
         self, url: Optional[str] = None, *, on_lost: OnLost = None, **options: Unpack[ClientOptions]
     ) -> None:
         self._prepare()
-        self._open = _Open(url, self._loop_of, on_lost, options)
+        self._open = _Open(url, self._flags, on_lost, options)
         self.uuid: str = self._open.call(lambda client: ffi.string(lib.rlock_client_uuid(client)).decode())
         self._close = weakref.finalize(self, self._open.close)  # at the end of the program as well
         self._unclosed = weakref.finalize(self, _warn, f"{self!r} was not closed")  # it runs first
@@ -177,7 +177,7 @@ class AsyncClient(BaseClient[AsyncLock]):
     """
 
     _lock_class = AsyncLock
-    _loop_of = lib.RLOCK_LOOP_USER
+    _flags = lib.RLOCK_CLIENT_USER_LOOP
 
     def _prepare(self) -> None:
         self._loop = asyncio.get_running_loop()

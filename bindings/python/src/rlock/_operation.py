@@ -180,8 +180,8 @@ def rlock_py_lost(loss: Any, payload: Any) -> None:
     events.lost(Loss(name, string(loss.kind), loss.owner, Reason(loss.reason), text))
 
 
-def rlock_py_log(level: int, text: Any, payload: Any) -> None:
-    log.log(_levels.get(level, logging.DEBUG), "%s", string(text))
+def rlock_py_log(line: Any, payload: Any) -> None:
+    log.log(_levels.get(line.level, logging.DEBUG), "%s", string(line.text))
 
 
 for function in (rlock_py_done, rlock_py_lost, rlock_py_log):

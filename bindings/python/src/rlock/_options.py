@@ -6,17 +6,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Mapping, TypedDict, Union
 
 from ._errors import Code, error
-from ._rlock import ffi
+from ._rlock import ffi, lib
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack as Unpack
 
 Name = Union[str, bytes]
-_internal = {"size", "name_len", "url", "loop", "on_lost", "on_log", "map_address", "payload"}
+_internal = {"size", "name_len", "url", "flags", "on_lost", "on_log_line", "on_address", "payload"}
+_client_flags = {
+    "no_pass": lib.RLOCK_CLIENT_NO_PASS,
+    "acks_on_disk": lib.RLOCK_CLIENT_ACKS_ON_DISK,
+    "announce_both": lib.RLOCK_CLIENT_ANNOUNCE_BOTH,
+    "sentinel_tls": lib.RLOCK_CLIENT_SENTINEL_TLS,
+    "sentinel_plain": lib.RLOCK_CLIENT_SENTINEL_PLAIN,
+}
+_lock_flags = {
+    "no_reentry": lib.RLOCK_LOCK_NO_REENTRY,
+    "prefer_writers": lib.RLOCK_LOCK_PREFER_WRITERS,
+}
 
 
 class ClientOptions(TypedDict, total=False):
-    """Those of struct rlock_client_opts; `pass_` is its pass."""
+    """Those of struct rlock_client_opts. A flag there, for example RLOCK_CLIENT_NO_PASS, is True here."""
 
     connect_timeout_ms: int
     op_timeout_ms: int
@@ -31,24 +42,26 @@ class ClientOptions(TypedDict, total=False):
     log_level: int
     sentinel_user: str
     sentinel_password: str
-    sentinel_tls: int
     acks: int
+    no_pass: bool
     acks_on_disk: bool
     announce_both: bool
-    pass_: int
+    sentinel_tls: bool
+    sentinel_plain: bool
 
 
 class LockOptions(TypedDict, total=False):
     """Those of struct rlock_opts."""
 
     max_hold_ms: int
-    spin_initial_ms: int
-    spin_max_ms: int
-    spin_multiplier: int
+    linger_ms: int
+    pause_first_ms: int
+    pause_max_ms: int
+    pause_growth: int
     fair_slot_ms: int
+    max_lease_ms: int
     no_reentry: bool
     prefer_writers: bool
-    max_lease_ms: int
 
 
 def encoded(text: Name) -> bytes:
@@ -64,12 +77,16 @@ def encoded(text: Name) -> bytes:
 
 def fill(struct: Any, options: Mapping[str, object], keep: list[Any]) -> None:
     """Sets members of a struct; keep gets what must live as long as it."""
-    known = dict(ffi.typeof(struct).item.fields)
+    item = ffi.typeof(struct).item
+    members = dict(item.fields)
+    flags = _client_flags if item.cname == "struct rlock_client_opts" else _lock_flags
     for name, value in options.items():
-        member = name.rstrip("_")
-        if member not in known or member in _internal:
+        if name in flags:
+            struct.flags |= flags[name] if value else 0
+            continue
+        if name not in members or name in _internal:
             raise TypeError(f"there is no option {name!r}")
         if isinstance(value, (str, bytes)):
             value = ffi.new("char[]", encoded(value))
             keep.append(value)
-        setattr(struct, member, value)
+        setattr(struct, name, value)
