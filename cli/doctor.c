@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rlock doctor: what the server lacks for locks, and what that means. */
+#include <rlock/admin.h>
+
 #include "client.h"
 #include "say.h"
 #include "text.h"
@@ -24,30 +26,30 @@ static const char *level_name(int level)
     }
 }
 
-static void print_finding(int level, const char *subject, const char *finding, void *payload)
+static void print_finding(const struct rlock_finding *finding, void *payload)
 {
     char text[FINDING_MOST];
 
-    (void)snprintf(text, sizeof(text), "%s", finding);
+    (void)snprintf(text, sizeof(text), "%s", finding->text);
     (void)payload;
     cli_speak(text, sizeof(text));
-    (void)printf("%-8s ", level_name(level));
-    (void)cli_put_text(stdout, subject, strlen(subject));
+    (void)printf("%-8s ", level_name(finding->level));
+    (void)cli_put_text(stdout, finding->subject, strlen(finding->subject));
     (void)fputs(": ", stdout);
     (void)cli_put_text(stdout, text, strlen(text));
     (void)putchar('\n');
     (void)fflush(stdout); /* a slow server is watched at work */
 }
 
-static void print_finding_json(int level, const char *subject, const char *finding, void *payload)
+static void print_finding_json(const struct rlock_finding *finding, void *payload)
 {
     char text[FINDING_MOST];
 
-    (void)snprintf(text, sizeof(text), "%s", finding);
+    (void)snprintf(text, sizeof(text), "%s", finding->text);
     (void)payload;
     cli_speak(text, sizeof(text));
-    (void)printf("{\"level\":\"%s\",\"subject\":", level_name(level));
-    cli_put_json(stdout, subject, strlen(subject));
+    (void)printf("{\"level\":\"%s\",\"subject\":", level_name(finding->level));
+    cli_put_json(stdout, finding->subject, strlen(finding->subject));
     (void)fputs(",\"text\":", stdout);
     cli_put_json(stdout, text, strlen(text));
     (void)puts("}");
@@ -56,7 +58,7 @@ static void print_finding_json(int level, const char *subject, const char *findi
 static int diagnose(struct cli_options *opts, struct rlock_client *client)
 {
     const int code =
-        rlock_client_diagnose(client, opts->json ? print_finding_json : print_finding, NULL);
+        rlock_admin_diagnose(client, opts->json ? print_finding_json : print_finding, NULL);
 
     if (code != 0) { /* the findings have told the details */
         cli_say(opts, NULL, "locks will not work: %s (server %s)", rlock_strerror(code),

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rlock ls: the locks there are, as a table in the order of their keys. */
+#include <rlock/admin.h>
+
 #include "client.h"
 #include "say.h"
 #include "show.h"
@@ -21,7 +23,7 @@ struct table {
     size_t n, room;
 };
 
-static int add(const char *key, size_t len, const struct rlock_info *info, void *payload)
+static int add(const struct rlock_found *found, void *payload)
 {
     struct table *table = payload;
     struct entry *entry;
@@ -37,12 +39,13 @@ static int add(const char *key, size_t len, const struct rlock_info *info, void 
         table->room = room;
     }
     entry = &table->entries[table->n];
-    *entry = (struct entry){.key = malloc(len + 1), .len = len, .info = *info};
+    *entry = (struct entry){
+        .key = malloc(found->key_len + 1), .len = found->key_len, .info = *found->info};
     if (entry->key == NULL) {
         return RLOCK_ENOMEM;
     }
-    memcpy(entry->key, key, len);
-    entry->key[len] = '\0';
+    memcpy(entry->key, found->key, found->key_len);
+    entry->key[found->key_len] = '\0';
     table->n++;
     return 0;
 }
@@ -154,7 +157,7 @@ static int scan(struct cli_options *opts, struct rlock_client *client)
 {
     struct table table = {0};
     const int code =
-        rlock_client_scan(client, opts->n_operands > 0 ? opts->operands[0] : NULL, add, &table);
+        rlock_admin_scan(client, opts->n_operands > 0 ? opts->operands[0] : NULL, add, &table);
 
     sort(&table);
     if (opts->json) {

@@ -156,7 +156,7 @@ struct rlock_failure {
     int64_t free_ms;    /* RLOCK_EBUSY, ETIMEDOUT: the rest of the holder's lease.
                            RLOCK_EINDOUBT, ECANCELED: if a request of the call still takes effect,
                            the lock is free after this time. From now on; -1: unknown */
-    char holder[128];   /* who holds the lock, as "uuid:number", possibly cut; "": unknown */
+    char holder[128];   /* the holder of the lock, as "uuid:number", possibly cut; "": unknown */
     char server[128];   /* the address of the server that the call was about; "": unknown */
 };
 
@@ -284,8 +284,8 @@ struct rlock_login;
  */
 RLOCK_API int rlock_login_set(struct rlock_login *login, const char *user, const char *password);
 
-/* Returns the address of the server that wants the login: "host:port", or the path of a unix socket.
- * Borrowed, like the login. */
+/* Returns the address of the server that wants the login: "host:port", or the path of a unix
+ * socket. Borrowed, like the login. */
 RLOCK_API const char *rlock_login_server(const struct rlock_login *login);
 
 /* Returns whether that server is a Sentinel. */
@@ -295,7 +295,8 @@ RLOCK_API bool rlock_login_is_sentinel(const struct rlock_login *login);
  * Asks the program for the login, before each connection. With it a program can change its password
  * without opening the client again. If the server refuses the login, the client asks again at its
  * next attempt to connect, and calls go on waiting for the server meanwhile.
- * Returns 0. Any other value fails this attempt to connect with RLOCK_EAUTH; the client tries again.
+ * Returns 0. Any other value fails this attempt to connect with RLOCK_EAUTH, and the client tries
+ * again.
  * The client's connections are delayed while the callback runs. Therefore keep the newest password
  * at hand: the callback must neither wait nor call a function of this library, except
  * rlock_login_...().
@@ -518,8 +519,8 @@ RLOCK_API int rlock_nonreentrant_new(struct rlock_client *client, const char *na
 
 /*
  * Makes a spin lock: a reentrant lock whose waiters subscribe to no channel. They try again after
- * pauses that grow (pause_… of the options). It suits servers without pub/sub, and locks that owners
- * hold only briefly. Redisson's RSpinLock.
+ * pauses that grow (pause_... of the options). It suits servers without pub/sub, and locks that
+ * owners hold only briefly. Redisson's RSpinLock.
  * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
@@ -949,11 +950,10 @@ RLOCK_API struct rlock_op *rlock_op_ref(struct rlock_op *op);
 RLOCK_API struct rlock_op *rlock_op_unref(struct rlock_op *op);
 
 /*
- * For a client with RLOCK_CLIENT_USER_LOOP. The program's event loop runs it: call rlock_client_dispatch()
- * whenever the fd is readable. The client starts a thread only to resolve a host's name; that
- * thread then ends.
- *   - Functions that wait, and functions that ask several servers (scan, diagnose), return
- *     RLOCK_ENOTSUP. All other functions, and the async calls, work normally in any thread.
+ * For a client with RLOCK_CLIENT_USER_LOOP. The program's event loop runs it: call
+ * rlock_client_dispatch() whenever the fd is readable. The client starts a thread only to resolve a
+ * host's name; that thread then ends.
+ *   - Functions that wait, and those of admin.h, return RLOCK_ENOTSUP. All other functions, and the async calls, work normally in any thread.
  *   - The loop renews the holds as well. If it hangs for longer than a third of the lease, the
  *     client may lose holds. It reports them when the loop goes on (on_lost). rlock_is_valid_as()
  *     returns false as soon as they are not valid, whether or not the loop runs.
@@ -970,48 +970,6 @@ RLOCK_API int rlock_client_fd(const struct rlock_client *client);
  * RLOCK_EBUSY (another thread dispatches), RLOCK_EFORKED.
  */
 RLOCK_API int rlock_client_dispatch(struct rlock_client *client);
-
-/* ---- Existing locks, and the server's fitness ---- */
-
-/* Receives one lock that the scan found. info: about its holder, or about its queue. Borrowed:
- * valid during the callback. Any return but 0 ends the scan with that value. */
-typedef int rlock_scan_fn(const char *key, size_t key_len, const struct rlock_info *info,
-                          void *payload);
-
-/*
- * Lists the locks on the server, with SCAN. It treats a hash as a lock if its field names look like
- * those of holders ("uuid:number"), and calls fn for every such lock. It also calls fn for every
- * free fair lock that has waiters in its queue. Then info->locked is false, and info->dead_waiters
- * is the number of dead waiters. The scan may report a lock twice.
- * pattern: as for SCAN MATCH, for the part after the client's key_prefix; NULL for all. fn runs in
- * the calling thread. The library holds none of its mutexes meanwhile.
- * In a cluster, and behind Sentinels, the client asks the primaries one after the other. If it
- * cannot ask one, it still asks the others, and returns that failure. If a key moves meanwhile, the
- * scan may report its lock twice, or miss it.
- * I/O: many round trips, each within op_timeout_ms.
- * Returns what fn returned if that was not 0, or RLOCK_ECONN, EAUTH, ETLS, EPERM, EREFUSED,
- * ECLOSED, EFORKED, ENOTSUP, EINVAL, ENOMEM.
- */
-RLOCK_API int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn,
-                                void *payload);
-
-/* Receives one finding about the server. level is its severity, subject is a short word, text says
- * what the finding means for locks. */
-typedef void rlock_finding_fn(int level, const char *subject, const char *text, void *payload);
-
-/*
- * Tests everything that locks need on the server: a connection, every script on a probe key,
- * pub/sub and permissions. Looks for settings that endanger locks. Calls fn in the calling thread
- * for each finding.
- * In a cluster, and behind Sentinels, it tests each primary. If a finding is about one server, its
- * text begins with that server's address. The call also checks the cluster's slots, or what the
- * Sentinels answer.
- * Blocks. I/O: many round trips, each within op_timeout_ms.
- * Returns 0 if locks will work; otherwise the code of the first finding that prevents some locks.
- * RLOCK_EINVAL, ECLOSED, EFORKED and ENOTSUP come without a finding.
- */
-RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn,
-                                    void *payload);
 
 /* ---- Guard ---- */
 

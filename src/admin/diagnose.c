@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rlock_client_diagnose(): reports whether the servers are fit for locks. It tries what can be
+/* rlock_admin_diagnose(): reports whether the servers are fit for locks. It tries what can be
  * tried, and asks the servers for the rest. */
 #include "admin/diagnosis.h"
 
@@ -171,7 +171,7 @@ static void look_at_nodes(struct rlock__diagnosis *d, const struct rlock__primar
     d->code = code;
 }
 
-int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn, void *payload)
+int rlock_admin_diagnose(struct rlock_client *client, rlock_finding_fn *fn, void *payload)
 {
     RLOCK__WHOLE;
     struct rlock__diagnosis d = {.client = client, .fn = fn, .payload = payload};

@@ -4,6 +4,8 @@
 #ifndef RLOCK_ADMIN_DIAGNOSIS_H
 #define RLOCK_ADMIN_DIAGNOSIS_H
 
+#include <rlock/admin.h>
+
 #include "admin/primaries.h"
 #include "client/lock.h"
 #include "drive/ask.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rlock_client_scan(): finds all locks on the servers. A hash whose fields look like owners is a
+/* rlock_admin_scan(): finds all locks on the servers. A hash whose fields look like owners is a
  * lock, and so is the queue of a fair lock that is free. */
+#include <rlock/admin.h>
 #include <stdio.h>
 
 #include <lua_scripts.h>
@@ -29,7 +30,7 @@ static bool is_owner(const char *field)
 struct scan {
     struct rlock_client *client;
     struct rlock__asker asker;
-    rlock_scan_fn *fn;
+    rlock_found_fn *fn;
     void *payload;
     struct rlock__buf keys; /* of a page: each behind its length, a size_t; each is asked for */
     char cursor[32];
@@ -153,7 +154,10 @@ static int show_key(struct scan *scan, const struct sort *sort, struct rlock__by
         return code;
     }
     info.mine = strncmp(info.holder, scan->client->core.opts.uuid, RLOCK__UUID_LEN) == 0;
-    code = scan->fn(key.at, key.len, &info, scan->payload);
+    code = scan->fn(
+        &(struct rlock_found){
+            .size = sizeof(struct rlock_found), .key = key.at, .key_len = key.len, .info = &info},
+        scan->payload);
     scan->ended = code != 0;
     return code;
 }
@@ -234,8 +238,8 @@ static int scan_all(struct scan *scan, const char *pattern)
     return code;
 }
 
-int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn,
-                      void *payload)
+int rlock_admin_scan(struct rlock_client *client, const char *pattern, rlock_found_fn *fn,
+                     void *payload)
 {
     RLOCK__WHOLE;
     struct scan scan = {.client = client, .fn = fn, .payload = payload};

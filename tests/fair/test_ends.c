@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When the keys beside a fair lock end: a queue of the dead goes by itself, or by force. */
+#include <rlock/admin.h>
 #include <unistd.h>
 
 #include "fair/hall.h"
@@ -154,13 +155,13 @@ struct seen {
     struct rlock_info info;
 };
 
-static int see(const char *key, size_t len, const struct rlock_info *info, void *payload)
+static int see(const struct rlock_found *found, void *payload)
 {
     struct seen *seen = payload;
 
     seen->n++;
-    seen->info = *info;
-    test_text(seen->key, sizeof(seen->key), "%.*s", (int)len, key);
+    seen->info = *found->info;
+    test_text(seen->key, sizeof(seen->key), "%.*s", (int)found->key_len, found->key);
     return 0;
 }
 
@@ -171,24 +172,24 @@ HALL_TEST(a_scan_finds_the_queue_of_a_free_lock, f)
     struct seen seen = {0};
 
     queue_ghosts(f, 2);
-    assert_code(rlock_client_scan(client, NULL, see, &seen), 0);
+    assert_code(rlock_admin_scan(client, NULL, see, &seen), 0);
     assert_int_equal(seen.n, 1);
     assert_string_equal(seen.key, NAME);
     assert_false(seen.info.locked);
     assert_int_equal(seen.info.waiters, 2);
     assert_int_equal(seen.info.dead_waiters, 2);
     seen.n = 0;
-    assert_code(rlock_client_scan(client, "other*", see, &seen), 0);
+    assert_code(rlock_admin_scan(client, "other*", see, &seen), 0);
     assert_int_equal(seen.n, 0);
     test_server_do(f->server, "HSET " NAME " " GHOST ":7 1");
-    assert_code(rlock_client_scan(client, NULL, see, &seen), 0);
+    assert_code(rlock_admin_scan(client, NULL, see, &seen), 0);
     assert_int_equal(seen.n, 1); /* it is held: the hash is what is found */
     assert_true(seen.info.locked);
     test_server_do(f->server, "DEL " NAME);
     assert_code(rlock_force_unlock(lock, NULL), 0);
     test_server_do(f->server, "RPUSH redisson_lock_queue:a{b}c " GHOST ":1"); /* its own tag */
     seen.n = 0;
-    assert_code(rlock_client_scan(client, NULL, see, &seen), 0);
+    assert_code(rlock_admin_scan(client, NULL, see, &seen), 0);
     assert_int_equal(seen.n, 1);
     assert_string_equal(seen.key, "a{b}c");
     test_server_do(f->server, "DEL redisson_lock_queue:a{b}c");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What stands on the server: key by key, field by field, score by score. */
+#include <rlock/admin.h>
 #include <unistd.h>
 
 #include "fair/hall.h"
@@ -212,11 +213,9 @@ HALL_TEST(heads_whose_time_is_over_stay_until_they_are_seen_dead, f)
     close(fd);
 }
 
-static int count_locks(const char *name, size_t len, const struct rlock_info *info, void *payload)
+static int count_locks(const struct rlock_found *found, void *payload)
 {
-    (void)name;
-    (void)len;
-    *(int *)payload += info->locked ? 1 : 0;
+    *(int *)payload += found->info->locked ? 1 : 0;
     return 0;
 }
 
@@ -231,7 +230,7 @@ HALL_TEST(notes_are_no_lock_and_do_not_stay, f)
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
     assert_true(test_server_says(f->server, "hash", "TYPE rlock_fair:{" NAME "}"));
     assert_in_range(test_server_int(f->server, "PTTL rlock_fair:{" NAME "}"), 1, 600000);
-    assert_code(rlock_client_scan(client, NULL, count_locks, &locks), 0);
+    assert_code(rlock_admin_scan(client, NULL, count_locks, &locks), 0);
     assert_int_equal(locks, 0);
     assert_code(rlock_lock_for(lock, 4000, NULL, NULL), 0);
     assert_int_equal(test_server_int(f->server, "DBSIZE"), 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fault/codes.h"
 
+#include <rlock/admin.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -32,19 +33,26 @@ static const char *const lists[FUNCTIONS] = {
     [OP_GRANT] = "int rlock_op_grant(",
     [OP_INFO] = "int rlock_op_info(",
     [DISPATCH] = "int rlock_client_dispatch(",
-    [SCAN] = "int rlock_client_scan(",
+    [SCAN] = "int rlock_admin_scan(",
 };
 
 /* ---- What is listed ---- */
 
 static char *read_header(void)
 {
-    FILE *file = fopen(RLOCK_TEST_HEADER, "r");
+    static const char *const headers[] = {RLOCK_TEST_HEADERS "/rlock.h",
+                                          RLOCK_TEST_HEADERS "/admin.h"};
     char *text = calloc(1, 1 << 20);
+    size_t len = 0;
 
-    TEST_CHECK(file != NULL && text != NULL);
-    TEST_CHECK(fread(text, 1, (1 << 20) - 1, file) > 0);
-    TEST_CHECK(fclose(file) == 0);
+    TEST_CHECK(text != NULL);
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+        FILE *file = fopen(headers[i], "re");
+
+        TEST_CHECK(file != NULL);
+        len += fread(text + len, 1, (1 << 20) - 1 - len, file);
+        TEST_CHECK(fclose(file) == 0);
+    }
     return text;
 }
 
@@ -202,11 +210,9 @@ int unlock(struct rlock_handle *lock)
     return record(UNLOCK, rlock_unlock(lock));
 }
 
-int pass_key(const char *key, size_t key_len, const struct rlock_info *info, void *unused)
+int pass_key(const struct rlock_found *found, void *unused)
 {
-    (void)key;
-    (void)key_len;
-    (void)info;
+    (void)found;
     (void)unused;
     return 0;
 }
@@ -254,7 +260,7 @@ void call_all(const struct stage *stage)
     (void)record(INSPECT, rlock_inspect(stage->lock, &info));
     (void)record(FORCE, rlock_force_unlock(stage->lock, NULL));
     if (stage->client != NULL) {
-        (void)record(SCAN, rlock_client_scan(stage->client, NULL, pass_key, NULL));
+        (void)record(SCAN, rlock_admin_scan(stage->client, NULL, pass_key, NULL));
     }
     call_async(stage->lock);
 }

@@ -6,6 +6,8 @@
 #ifndef RLOCK_TEST_FAULT_CODES_H
 #define RLOCK_TEST_FAULT_CODES_H
 
+#include <rlock/admin.h>
+
 #include "support/fixture.h"
 
 enum function {
@@ -58,7 +60,7 @@ int unlock(struct rlock_handle *lock);
 void call_async(struct rlock_handle *lock);
 void call_all(const struct stage *stage);
 
-rlock_scan_fn pass_key;
+rlock_found_fn pass_key;
 rlock_member_fn pass_member;
 
 /* ---- Groups ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scenes in which the process is what matters: callbacks, fork, and what it lacks. */
 #include <pthread.h>
+#include <rlock/admin.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -24,7 +25,7 @@ static void call_in_callback(struct rlock_op *op, void *payload)
     (void)lock_for(stage->lock, 20);
     (void)record(INSPECT, rlock_inspect(stage->lock, &info));
     (void)record(FORCE, rlock_force_unlock(stage->lock, NULL));
-    (void)record(SCAN, rlock_client_scan(stage->client, NULL, pass_key, NULL));
+    (void)record(SCAN, rlock_admin_scan(stage->client, NULL, pass_key, NULL));
     (void)record(DISPATCH, rlock_client_dispatch(stage->client));
     stage->f = NULL; /* done */
 }
@@ -54,7 +55,7 @@ static void call_while_closing(const struct rlock_loss *loss, void *payload)
 
     (void)loss;
     (void)record(NEW, rlock_reentrant_new(stage->client, "b", NULL, &nobody));
-    (void)record(SCAN, rlock_client_scan(stage->client, NULL, pass_key, NULL));
+    (void)record(SCAN, rlock_admin_scan(stage->client, NULL, pass_key, NULL));
 }
 
 void play_closed(struct fixture *f)

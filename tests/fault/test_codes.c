@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every code that the header lists for a function is provoked, and no other one comes. */
 #include <pthread.h>
+#include <rlock/admin.h>
 
 #include "fault/codes.h"
 #include "fault/verbs.h"
@@ -277,7 +278,7 @@ static void play_arguments(struct fixture *f)
     (void)record(ASYNC, rlock_unlock_async(stage.lock, 0, NULL, NULL, NULL));
     (void)record(ASYNC, rlock_force_unlock_async(NULL, NULL, NULL, NULL));
     (void)record(ASYNC, rlock_inspect_async(NULL, NULL, NULL, NULL));
-    (void)record(SCAN, rlock_client_scan(stage.client, NULL, NULL, NULL));
+    (void)record(SCAN, rlock_admin_scan(stage.client, NULL, NULL, NULL));
     (void)record(DISPATCH, rlock_client_dispatch(stage.client));
     assert_code(rlock_inspect_async(stage.lock, completion_tell, &completion, &op), 0);
     assert_code(completion_await(&completion), 0);

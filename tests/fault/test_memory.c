@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is not there, for one allocation of each story. */
+#include <rlock/admin.h>
+
 #include "fault/desk.h"
 #include "support/waiter.h"
 
@@ -410,18 +412,16 @@ TEST(a_lock_of_locks_is_lost_once)
 
 /* ---- The rest ---- */
 
-static int count_keys(const char *key, size_t key_len, const struct rlock_info *info, void *payload)
+static int count_keys(const struct rlock_found *found, void *payload)
 {
-    (void)key;
-    (void)key_len;
-    (void)info;
+    (void)found;
     (void)payload;
     return 0;
 }
 
 static int scan(struct desk *desk)
 {
-    return rlock_client_scan(desk->clients[0], NULL, count_keys, NULL);
+    return rlock_admin_scan(desk->clients[0], NULL, count_keys, NULL);
 }
 
 TEST(locks_are_looked_for_or_there_is_no_memory)

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <rlock/admin.h>
 #include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -112,11 +113,9 @@ static void note_sockets(bool sockets[static 256])
     }
 }
 
-static int ignore_key(const char *key, size_t len, const struct rlock_info *info, void *payload)
+static int ignore_key(const struct rlock_found *found, void *payload)
 {
-    (void)key;
-    (void)len;
-    (void)info;
+    (void)found;
     (void)payload;
     return 0;
 }
@@ -140,7 +139,7 @@ static void child_can_do_nothing(const struct user *user, const bool sockets[sta
     TEST_CHECK(rlock_inspect(user->lock, &info) == RLOCK_EFORKED);
     TEST_CHECK(rlock_force_unlock(user->lock, NULL) == RLOCK_EFORKED);
     TEST_CHECK(rlock_reentrant_new(user->client, "b", NULL, &lock) == RLOCK_EFORKED);
-    TEST_CHECK(rlock_client_scan(user->client, NULL, ignore_key, NULL) == RLOCK_EFORKED);
+    TEST_CHECK(rlock_admin_scan(user->client, NULL, ignore_key, NULL) == RLOCK_EFORKED);
     TEST_CHECK(rlock_client_close(user->client) == NULL);
 }
 

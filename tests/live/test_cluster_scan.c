@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The locks of a cluster are those of all its primaries, also while slots move. */
 #include <pthread.h>
+#include <rlock/admin.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -22,11 +23,9 @@ static struct rlock_client *open_cluster(struct fixture *f)
     return client_open_with(f, RLOCK_CLIENT_OPTS(.url = url));
 }
 
-static int count_key(const char *key, size_t key_len, const struct rlock_info *info, void *n)
+static int count_key(const struct rlock_found *found, void *n)
 {
-    (void)key;
-    (void)key_len;
-    *(size_t *)n += info->locked != 0;
+    *(size_t *)n += found->info->locked != 0;
     return 0;
 }
 
@@ -45,7 +44,7 @@ SCAN_TEST(a_scan_shows_the_locks_of_all_servers, f)
         assert_code(single_kinds[i % SINGLE_KINDS].make(client, name, NULL, &locks[i]), 0);
         assert_code(rlock_lock(locks[i]), 0);
     }
-    assert_code(rlock_client_scan(open_cluster(f), NULL, count_key, &n), 0);
+    assert_code(rlock_admin_scan(open_cluster(f), NULL, count_key, &n), 0);
     assert_int_equal(n, SINGLE_KINDS * 2);
     for (size_t i = 0; i < SINGLE_KINDS * 2; i++) {
         struct rlock_info info = RLOCK_INFO_INIT;
@@ -73,7 +72,7 @@ static void *scan_on(void *arg)
     size_t n = 0;
 
     while (!atomic_load(&scanner->stop)) {
-        (void)rlock_client_scan(scanner->client, NULL, count_key, &n);
+        (void)rlock_admin_scan(scanner->client, NULL, count_key, &n);
         atomic_fetch_add(&scanner->scans, 1);
     }
     return NULL;

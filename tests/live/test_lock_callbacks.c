@@ -3,6 +3,7 @@
 #include "support/clients.h"
 
 #include <pthread.h>
+#include <rlock/admin.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -236,11 +237,9 @@ LOCK_TEST(no_text_holds_a_secret, f)
     test_server_do(f->server, "CONFIG SET requirepass \"\"");
 }
 
-static void pass_finding(int level, const char *subject, const char *text, void *unused)
+static void pass_finding(const struct rlock_finding *finding, void *unused)
 {
-    (void)level;
-    (void)subject;
-    (void)text;
+    (void)finding;
     (void)unused;
 }
 
@@ -249,6 +248,6 @@ LOCK_TEST(a_diagnosis_reports_no_loss, f)
 {
     struct rlock_client *client = client_open(f);
 
-    assert_code(rlock_client_diagnose(client, pass_finding, NULL), 0);
+    assert_code(rlock_admin_diagnose(client, pass_finding, NULL), 0);
     client_close(f, client);
 }

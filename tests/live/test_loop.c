@@ -4,6 +4,7 @@
  * polls the clients' descriptors. What locks do there is in the conformance table.
  */
 #include <poll.h>
+#include <rlock/admin.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -137,10 +138,10 @@ SCENE_TEST(functions_that_wait_are_refused, s)
         assert_false(rlock_is_valid(locks[i]));
     }
     assert_code(
-        rlock_client_scan(s->user->client, NULL, (rlock_scan_fn *)(void (*)(void))abort, NULL),
+        rlock_admin_scan(s->user->client, NULL, (rlock_found_fn *)(void (*)(void))abort, NULL),
         RLOCK_ENOTSUP);
     assert_code(
-        rlock_client_diagnose(s->user->client, (rlock_finding_fn *)(void (*)(void))abort, NULL),
+        rlock_admin_diagnose(s->user->client, (rlock_finding_fn *)(void (*)(void))abort, NULL),
         RLOCK_ENOTSUP);
 }
 

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <rlock/admin.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
@@ -66,11 +67,9 @@ LOCK_TEST(in_a_child_every_call_says_forked, f)
     assert_code(rlock_unlock(lock), 0);
 }
 
-static int ignore_key(const char *key, size_t key_len, const struct rlock_info *info, void *payload)
+static int ignore_key(const struct rlock_found *found, void *payload)
 {
-    (void)key;
-    (void)key_len;
-    (void)info;
+    (void)found;
     (void)payload;
     return 0;
 }
@@ -82,7 +81,7 @@ static int close_and_free(struct rlock_handle *lock)
     struct rlock_handle *another = NULL;
 
     if (rlock_reentrant_new(parents, "x", NULL, &another) != RLOCK_EFORKED ||
-        rlock_client_scan(parents, NULL, ignore_key, NULL) != RLOCK_EFORKED) {
+        rlock_admin_scan(parents, NULL, ignore_key, NULL) != RLOCK_EFORKED) {
         return 1;
     }
     (void)rlock_client_close(parents);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client behind Sentinels: while nothing happens, and when the primary fails. */
+#include <rlock/admin.h>
 #include <string.h>
 #include <time.h>
 
@@ -106,11 +107,9 @@ SENTINEL_TEST(one_sentinel_that_answers_will_do, d)
     test_server_restart(d->sentinels.each[1], false);
 }
 
-static int count_key(const char *key, size_t key_len, const struct rlock_info *info, void *n)
+static int count_key(const struct rlock_found *found, void *n)
 {
-    (void)key;
-    (void)key_len;
-    *(size_t *)n += info->locked != 0;
+    *(size_t *)n += found->info->locked != 0;
     return 0;
 }
 
@@ -123,7 +122,7 @@ SENTINEL_TEST(a_scan_shows_the_locks_of_the_primary, d)
         skip();
     }
     assert_code(rlock_lock(lock), 0);
-    assert_code(rlock_client_scan(open_here(d), NULL, count_key, &n), 0);
+    assert_code(rlock_admin_scan(open_here(d), NULL, count_key, &n), 0);
     assert_int_equal(n, 1);
     assert_code(rlock_unlock(lock), 0);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asking who holds, and opening by force; what somebody else left under the name. */
+#include <rlock/admin.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -297,13 +298,13 @@ struct found {
     char modes[2][8];
 };
 
-static int note_found(const char *key, size_t len, const struct rlock_info *info, void *payload)
+static int note_found(const struct rlock_found *lock, void *payload)
 {
     struct found *found = payload;
 
-    assert_true(len == strlen(NAME) || strncmp(key, "other", 5) == 0);
-    assert_int_equal(info->holders, 1);
-    test_text(found->modes[found->n++], sizeof(found->modes[0]), "%s", info->mode);
+    assert_true(lock->key_len == strlen(NAME) || strncmp(lock->key, "other", 5) == 0);
+    assert_int_equal(lock->info->holders, 1);
+    test_text(found->modes[found->n++], sizeof(found->modes[0]), "%s", lock->info->mode);
     return 0;
 }
 
@@ -316,7 +317,7 @@ ROOM_TEST(a_scan_finds_both_sides, f)
     assert_code(rlock_write_new(client, "other", NULL, &write), 0);
     assert_code(rlock_lock(read), 0);
     assert_code(rlock_lock(write), 0);
-    assert_code(rlock_client_scan(client, NULL, note_found, &found), 0);
+    assert_code(rlock_admin_scan(client, NULL, note_found, &found), 0);
     assert_int_equal(found.n, 2);
     assert_string_not_equal(found.modes[0], found.modes[1]);
     assert_code(rlock_unlock(read), 0);

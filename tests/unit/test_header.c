@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public header alone, first in its file, with each macro used: compiled as C11 by the book, as
    C that C++ could read, and never run. */
+#include <rlock/admin.h>
 #include <rlock/rlock.h>
 
 int use_header(struct rlock_client *client, struct rlock_handle *lock);

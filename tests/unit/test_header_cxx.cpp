@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public header alone, first in its file, as C++11 and all that came after it see it. */
+#include <rlock/admin.h>
 #include <rlock/rlock.h>
 
 namespace rlock
