@@ -519,8 +519,8 @@ RLOCK_API int rlock_nonreentrant_new(struct rlock_client *client, const char *na
 
 /*
  * Makes a spin lock: a reentrant lock whose waiters subscribe to no channel. They try again after
- * pauses that grow (pause_... of the options). It suits servers without pub/sub, and locks that
- * owners hold only briefly. Redisson's RSpinLock.
+ * pauses that grow (rlock_opts.pause_first_ms). The kind suits servers without pub/sub, and locks
+ * that owners hold only briefly. Redisson's RSpinLock.
  * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
@@ -665,30 +665,45 @@ RLOCK_API void rlock_cancel_fire(struct rlock_cancel *cancel);
 /* How to take a lock. Set with RLOCK_TAKE(). */
 struct rlock_take {
     size_t size;
+    struct rlock_cancel *cancel; /* ends the wait; must live until the call ends; default: none */
     int64_t lease_ms; /* a fixed lease, at least 10 and longer than the client's safety_margin_ms;
                          0: the client renews the lease until the unlock; default 0 */
     uint64_t owner;   /* the owner's id; 0: the calling thread; default 0 */
-    struct rlock_cancel *cancel; /* ends the wait; must live until the call ends; default: none */
+    uint64_t flags;   /* RLOCK_TAKE_…; default 0 */
 };
+
+/*
+ * The flags of rlock_take.
+ *
+ * NEW_OWNER: the call makes a new owner id, which the grant reports (rlock_grant.owner). The caller
+ * must pass a grant to fill, and no owner.
+ */
+enum { RLOCK_TAKE_NEW_OWNER = 1 << 16 };
 
 /* Makes the options of rlock_lock_for(): you name the options that you set, and the others have
  * their defaults. RLOCK_TAKE(.lease_ms = 10000) is a pointer, valid until the end of the block. C
  * only. */
 #define RLOCK_TAKE(...) (&(struct rlock_take){.size = sizeof(struct rlock_take), __VA_ARGS__})
 
-/* A grant of a lock. Set .size (RLOCK_GRANT_INIT) before the call. */
+/* A grant of a lock, or what an owner holds of it. Set .size (RLOCK_GRANT_INIT) before the call. */
 struct rlock_grant {
     size_t size;
+    size_t levels;    /* how many levels the owner holds */
     uint64_t token;   /* the fencing number of a fenced lock, unchanged on re-entry; 0 for other
                          kinds */
-    int64_t lease_ms; /* the lease that the client asked the server for */
+    uint64_t owner;   /* the owner's id; 0: the calling thread */
+    int64_t lease_ms; /* the lease that the client asked the server for; in the answer of
+                         rlock_held() the longest lease of all levels */
     int64_t valid_ms; /* how long from now this process may rely on the hold without a renewal */
+    int64_t held_ms;  /* how long ago the first level was taken */
+    int reason;       /* the hold is lost: why, RLOCK_LOST_…; 0: it is not lost */
+    int is_renewed;   /* 1: the client renews the lease until the unlock; 0: it does not */
 };
 
 /* An empty grant for a call to fill. */
 #define RLOCK_GRANT_INIT                                                                           \
     {                                                                                              \
-        sizeof(struct rlock_grant), 0, 0, 0                                                        \
+        sizeof(struct rlock_grant), 0, 0, 0, 0, 0, 0, 0, 0                                         \
     }
 
 /* Takes the lock, and waits forever if necessary: rlock_lock_for(lock, RLOCK_FOREVER, NULL, NULL).
@@ -796,6 +811,16 @@ RLOCK_API uint32_t rlock_hold_count(const struct rlock_handle *lock);
 /* Like rlock_hold_count(), for the given owner; 0 is the calling thread. May take a mutex. */
 RLOCK_API uint32_t rlock_hold_count_as(const struct rlock_handle *lock, uint64_t owner);
 
+/*
+ * Gets what an owner holds of the lock, as this process knows it. owner: 0 is the calling thread.
+ * A hold that is lost has its reason, until the owner has unlocked all its
+ * levels. Local, no I/O. May take a mutex.
+ * Returns 0, RLOCK_ENOTOWNER (the owner holds nothing of it), RLOCK_ECLOSED, RLOCK_EFORKED,
+ * RLOCK_EINVAL.
+ */
+RLOCK_API int rlock_held(const struct rlock_handle *lock, uint64_t owner,
+                         struct rlock_grant *ret_grant);
+
 /* The server's state of a lock. Set .size (RLOCK_INFO_INIT) before the call. */
 struct rlock_info {
     size_t size;
@@ -880,8 +905,8 @@ typedef void rlock_done_fn(struct rlock_op *op, void *payload);
  * pending operation. The caller may free the lock while the operation is pending.
  * done: runs when the operation is complete; NULL for none. The operation stores its outcome, which
  * the rlock_op_... functions return.
- * owner: an id that is not 0; for rlock_lock_async(), take->owner. The calling thread cannot be the
- * owner, because the task may continue on another thread. rlock_owner_new() returns ids. Calls of
+ * owner: an id that is not 0; for rlock_lock_async(), take->owner, or RLOCK_TAKE_NEW_OWNER. The
+ * calling thread cannot be the owner, because the task may continue on another thread. rlock_owner_new() returns ids. Calls of
  * one owner on one lock run one after the other.
  * ret_op: receives a reference, which the caller must drop with rlock_op_unref(). Pass NULL if you
  * want no reference.
@@ -889,8 +914,8 @@ typedef void rlock_done_fn(struct rlock_op *op, void *payload);
  * never runs. After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
  */
 
-/* Takes the lock: the async form of rlock_lock_for(). take: must name an owner; NULL returns
- * RLOCK_EINVAL. */
+/* Takes the lock: the async form of rlock_lock_for(). take: must name an owner, or
+ * have RLOCK_TAKE_NEW_OWNER; otherwise the call returns RLOCK_EINVAL. */
 RLOCK_API RLOCK_CHECK_RESULT int rlock_lock_async(struct rlock_handle *lock, int64_t wait_ms,
                                                   const struct rlock_take *take,
                                                   rlock_done_fn *done, void *payload,
@@ -925,7 +950,8 @@ RLOCK_API const char *rlock_op_detail(const struct rlock_op *op);
 RLOCK_API int rlock_op_failure(const struct rlock_op *op, struct rlock_failure *ret_failure);
 
 /* Writes the grant of an rlock_lock_async() that ended with 0. Returns RLOCK_EINVAL for any other
- * operation, or if the grant's size is not set. valid_ms counts from the grant on. */
+ * operation, or if the grant's size is not set. The times are from now on; the rest is as it was
+ * when the operation ended. */
 RLOCK_API int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant);
 
 /* Writes the server's answer to an rlock_inspect_async() that ended with 0. Returns RLOCK_EINVAL
@@ -953,7 +979,8 @@ RLOCK_API struct rlock_op *rlock_op_unref(struct rlock_op *op);
  * For a client with RLOCK_CLIENT_USER_LOOP. The program's event loop runs it: call
  * rlock_client_dispatch() whenever the fd is readable. The client starts a thread only to resolve a
  * host's name; that thread then ends.
- *   - Functions that wait, and those of admin.h, return RLOCK_ENOTSUP. All other functions, and the async calls, work normally in any thread.
+ *   - Functions that wait, and those of admin.h, return RLOCK_ENOTSUP. All other functions, and the
+ *     async calls, work normally in any thread.
  *   - The loop renews the holds as well. If it hangs for longer than a third of the lease, the
  *     client may lose holds. It reports them when the loop goes on (on_lost). rlock_is_valid_as()
  *     returns false as soon as they are not valid, whether or not the loop runs.

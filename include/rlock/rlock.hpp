@@ -396,8 +396,8 @@ class handle_view
   protected:
     static rlock_take native_take(const take &how, std::uint64_t owner) noexcept
     {
-        return {sizeof(rlock_take), how.lease.count(), owner,
-                how.cancel != nullptr ? how.cancel->native() : nullptr};
+        return {sizeof(rlock_take), how.cancel != nullptr ? how.cancel->native() : nullptr,
+                how.lease.count(), owner, 0};
     }
     static grant given(const rlock_grant &granted) noexcept
     {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/sized.h"
 #include "client/lock.h"
 
@@ -17,6 +18,7 @@ struct rlock_op {
     void *payload;
     atomic_uint refs;
     atomic_int code; /* RLOCK_UNDER_WAY until all else is there */
+    uint64_t owner;  /* TAKE */
     bool was_locked;
     const struct rlock_info *info; /* INSPECT: what the servers said; the inquiry's */
 };
@@ -123,12 +125,13 @@ int rlock_lock_async(struct rlock_handle *lock, int64_t wait_ms, const struct rl
     struct rlock_op *op;
     int code = rlock__lock_check_open(lock);
 
-    code = code == 0 ? rlock__take_read(&wait_ms, take, &checked) : code;
+    code = code == 0 ? rlock__take_read(lock, &wait_ms, take, &checked) : code;
     code = code == 0 ? check_owner(checked.owner) : code;
     code = code == 0 ? op_new(TAKE, lock, done, payload, &op) : code;
     if (code == 0) {
         struct rlock__owner owner = {.id = checked.owner, .given = true};
 
+        op->owner = checked.owner;
         code =
             started(op, lock->vtable->begin_take(lock, wait_ms, &checked, owner, &op->op), ret_op);
     }
@@ -225,7 +228,7 @@ int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant)
     int code = check_result(op, TAKE, ret_grant);
 
     if (code == 0) {
-        rlock__sized_give(ret_grant, &op->op.grant);
+        rlock__grant_give(&op->op.standing, op->owner, rlock__now_us(), ret_grant);
     }
     return code;
 }

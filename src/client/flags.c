@@ -20,6 +20,7 @@ static const char *name_of(uint64_t flag)
         {RLOCK_LOCK_NO_REENTRY, "RLOCK_LOCK_NO_REENTRY"},
         {RLOCK_LOCK_PREFER_WRITERS, "RLOCK_LOCK_PREFER_WRITERS"},
         {RLOCK_LOCK_SENT_UNLOCK, "RLOCK_LOCK_SENT_UNLOCK"},
+        {RLOCK_TAKE_NEW_OWNER, "RLOCK_TAKE_NEW_OWNER"},
     };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -120,6 +120,19 @@ static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *
     return until;
 }
 
+static bool standing(const struct rlock_handle *lock, struct rlock__owner owner,
+                     struct rlock__standing *ret_standing)
+{
+    const struct rlock__group *group;
+    bool has;
+
+    rlock__groups_lock(lock->group);
+    group = rlock__group_find(lock->group, owner);
+    has = group != NULL && rlock__group_standing(group, ret_standing);
+    rlock__groups_unlock(lock->group);
+    return has;
+}
+
 /* ---- Ending before its time ---- */
 
 static void cancel(const struct rlock_handle *lock, struct rlock__op *op)
@@ -136,6 +149,7 @@ static const struct rlock__vtable vtable = {
     .begin_leave = begin_leave,
     .wait = await,
     .known = known,
+    .standing = standing,
     .cancel = cancel,
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/sized.h"
+#include "client/flags.h"
 
 #define LEASE_MIN_MS 10
 
@@ -73,8 +74,8 @@ static int owner_of(uint64_t id, struct rlock__owner *ret_owner)
     return ret_owner->id != 0 ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
 }
 
-int rlock__take_read(int64_t *inout_wait_ms, const struct rlock_take *take,
-                     struct rlock_take *ret_take)
+int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
+                     const struct rlock_take *take, struct rlock_take *ret_take)
 {
     struct rlock_take copy = {.size = sizeof(copy)};
 
@@ -89,6 +90,15 @@ int rlock__take_read(int64_t *inout_wait_ms, const struct rlock_take *take,
     }
     if (copy.lease_ms != 0 && copy.lease_ms < LEASE_MIN_MS) {
         return rlock__fail(RLOCK_EINVAL, "lease_ms must be 0, or at least %d", LEASE_MIN_MS);
+    }
+    if (rlock__flags_check("rlock_take", copy.flags, RLOCK__TAKE_FLAGS) != 0) {
+        return RLOCK_EINVAL;
+    }
+    if ((copy.flags & RLOCK_TAKE_NEW_OWNER) != 0) {
+        if (copy.owner != 0) {
+            return rlock__fail(RLOCK_EINVAL, "RLOCK_TAKE_NEW_OWNER excludes an owner");
+        }
+        copy.owner = rlock_owner_new(lock->client);
     }
     copy.lease_ms = rlock__min(copy.lease_ms, RLOCK_TIME_MAX_MS);
     *inout_wait_ms = *inout_wait_ms > RLOCK_TIME_MAX_MS ? RLOCK_FOREVER : *inout_wait_ms;
@@ -128,12 +138,18 @@ static int end(const struct rlock_handle *lock, struct rlock__op *op, int code)
     return op->code;
 }
 
+/* Whether the caller could not unlock what it takes, since it would not know the new owner. */
+static bool loses_owner(const struct rlock_take *take, const struct rlock_grant *ret_grant)
+{
+    return (take->flags & RLOCK_TAKE_NEW_OWNER) != 0 && ret_grant == NULL;
+}
+
 int rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take,
                    struct rlock_grant *ret_grant)
 {
     RLOCK__WHOLE;
     struct rlock__texts texts;
-    struct rlock__op op = {.texts = &texts};
+    struct rlock__op op = {.texts = &texts, .wants_standing = ret_grant != NULL};
     struct rlock_take checked;
     struct rlock__owner owner;
     int code = rlock__lock_check_open(lock);
@@ -143,7 +159,10 @@ int rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const struct rloc
         code = rlock__fail(RLOCK_EINVAL, "the grant's size is not set");
     }
     if (code == 0) {
-        code = rlock__take_read(&wait_ms, take, &checked);
+        code = rlock__take_read(lock, &wait_ms, take, &checked);
+    }
+    if (code == 0 && loses_owner(&checked, ret_grant)) {
+        code = rlock__fail(RLOCK_EINVAL, "RLOCK_TAKE_NEW_OWNER needs a grant to fill");
     }
     if (code == 0) {
         code = check_wait(lock, wait_ms);
@@ -155,7 +174,7 @@ int rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const struct rloc
         code = end(lock, &op, lock->vtable->begin_take(lock, wait_ms, &checked, owner, &op));
     }
     if (code == 0 && ret_grant != NULL) {
-        rlock__sized_give(ret_grant, &op.grant);
+        rlock__grant_give(&op.standing, checked.owner, rlock__now_us(), ret_grant);
     }
     return code;
 }
@@ -198,13 +217,11 @@ int rlock_unlock(struct rlock_handle *lock)
 struct rlock_guard rlock_guard_lock_for(struct rlock_handle *lock, int64_t wait_ms,
                                         const struct rlock_take *take)
 {
-    struct rlock_guard guard = {.lock = lock, .owner = take != NULL ? take->owner : 0};
+    struct rlock_grant grant = RLOCK_GRANT_INIT;
+    const int code = rlock_lock_for(lock, wait_ms, take, &grant);
 
-    guard.code = rlock_lock_for(lock, wait_ms, take, NULL);
-    if (guard.code != 0) {
-        guard.lock = NULL;
-    }
-    return guard;
+    return (struct rlock_guard){
+        .lock = code == 0 ? lock : NULL, .owner = grant.owner, .code = code};
 }
 
 struct rlock_guard rlock_guard_lock(struct rlock_handle *lock)
@@ -221,6 +238,43 @@ int rlock_guard_end(struct rlock_guard *guard)
 }
 
 /* ---- What is known without asking ---- */
+
+void rlock__grant_give(const struct rlock__standing *standing, uint64_t owner, int64_t now,
+                       struct rlock_grant *ret_grant)
+{
+    const struct rlock_grant grant = {
+        .size = sizeof(grant),
+        .levels = standing->levels,
+        .token = standing->token,
+        .owner = owner,
+        .lease_ms = standing->lease_us / RLOCK__MS,
+        .valid_ms = rlock__max(0, standing->valid_until - now) / RLOCK__MS,
+        .held_ms = rlock__max(0, now - standing->since) / RLOCK__MS,
+        .reason = standing->reason,
+        .is_renewed = standing->is_renewed,
+    };
+
+    rlock__sized_give(ret_grant, &grant);
+}
+
+int rlock_held(const struct rlock_handle *lock, uint64_t id, struct rlock_grant *ret_grant)
+{
+    struct rlock__standing standing;
+    struct rlock__owner owner;
+    int code = rlock__lock_check_open(lock);
+
+    if (code == 0 && (ret_grant == NULL || !rlock__sized_is_valid(ret_grant))) {
+        code = rlock__fail(RLOCK_EINVAL, "ret_grant is NULL, or its size is not set");
+    }
+    if (code == 0 &&
+        (owner_of(id, &owner) != 0 || !lock->vtable->standing(lock, owner, &standing))) {
+        code = rlock__fail(RLOCK_ENOTOWNER, "not held by this owner");
+    }
+    if (code == 0) {
+        rlock__grant_give(&standing, id, rlock__now_us(), ret_grant);
+    }
+    return code;
+}
 
 static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *ret_count)
 {

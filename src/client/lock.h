@@ -29,6 +29,9 @@ struct rlock__vtable {
     /* Until when the owner may rely on it, 0 not at all, and how many levels it holds, by what is
      * known here. */
     int64_t (*known)(const struct rlock_handle *lock, uint64_t owner, uint32_t *ret_count);
+    /* What the owner has of it, by what is known here. False: nothing. */
+    bool (*standing)(const struct rlock_handle *lock, struct rlock__owner owner,
+                     struct rlock__standing *ret_standing);
     /* Asks an operation that takes it to end now. It may be complete. */
     void (*cancel)(const struct rlock_handle *lock, struct rlock__op *op);
 };
@@ -98,9 +101,12 @@ int rlock__lock_check(const struct rlock_handle *lock);
 /* The same where the client must be open as well. */
 int rlock__lock_check_open(const struct rlock_handle *lock);
 /* Checks a wait and a take, and copies the take. A wait that is too long to have an end becomes
- * RLOCK_FOREVER. */
-int rlock__take_read(int64_t *inout_wait_ms, const struct rlock_take *take,
-                     struct rlock_take *ret_take);
+ * RLOCK_FOREVER, and an owner that is to be new has its id. */
+int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
+                     const struct rlock_take *take, struct rlock_take *ret_take);
+/* Gives what the owner (0: the calling thread) has to the program. */
+void rlock__grant_give(const struct rlock__standing *standing, uint64_t owner, int64_t now,
+                       struct rlock_grant *ret_grant);
 
 /* ---- failure.c ---- */
 

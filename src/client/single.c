@@ -30,20 +30,28 @@ static void conclude(struct rlock__op *op)
     op->code = call->code;
     op->texts = call->texts;
     if (call->code == 0 && call->kind == RLOCK__ACQUIRE) {
-        int64_t left = call->acquire.valid_until - rlock__now_us();
-
-        op->grant = (struct rlock_grant){.size = sizeof(op->grant),
-                                         .token = call->acquire.token,
-                                         .lease_ms = call->acquire.lease_granted_us / RLOCK__MS,
-                                         .valid_ms = rlock__max(0, left) / RLOCK__MS};
         keep_claim(call);
     }
+}
+
+/* What the call was granted, with what the hold has besides. */
+RLOCK__REQUIRES(core) static void note_standing(struct rlock__op *op)
+{
+    const struct rlock__call *call = &op->call;
+
+    if (call->code != 0 || call->kind != RLOCK__ACQUIRE) {
+        return;
+    }
+    (void)rlock__core_standing(call->spec->core, call->spec, call->owner, &op->standing);
+    op->standing.token = call->acquire.token;
+    op->standing.lease_us = call->acquire.lease_granted_us;
 }
 
 RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
 {
     struct rlock__op *op = call->payload;
 
+    note_standing(op);
     conclude(op);
     DL_APPEND(rlock__client_of(call->spec->core)->finished, op);
 }
@@ -95,6 +103,11 @@ static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owne
 static void await(const struct rlock_handle *lock, struct rlock__op *op)
 {
     rlock__wait(lock->client, &op->waiter);
+    if (op->wants_standing) {
+        rlock__enter(lock->client);
+        note_standing(op);
+        rlock__core_mutex_unlock(&lock->client->mutex);
+    }
     conclude(op);
     if (op->call.kind == RLOCK__RELEASE) {
         rlock__thread_forget(op->call.spec);
@@ -121,6 +134,17 @@ static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *
     return until;
 }
 
+static bool standing(const struct rlock_handle *lock, struct rlock__owner owner,
+                     struct rlock__standing *ret_standing)
+{
+    bool has;
+
+    rlock__enter(lock->client);
+    has = rlock__core_standing(&lock->client->core, lock->spec, owner, ret_standing);
+    rlock__core_mutex_unlock(&lock->client->mutex);
+    return has;
+}
+
 /* ---- The handle ---- */
 
 static void cancel(const struct rlock_handle *lock, struct rlock__op *op)
@@ -137,6 +161,7 @@ static const struct rlock__vtable vtable = {
     .begin_leave = begin_leave,
     .wait = await,
     .known = known,
+    .standing = standing,
     .cancel = cancel,
 };
 

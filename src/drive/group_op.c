@@ -272,11 +272,7 @@ static void end(struct rlock__group_op *group_op)
     }
     rlock__group_op_blame_close(group_op);
     if (op->code == 0 && !group_op->leaves) {
-        int64_t left = rlock__group_valid_until(group) - rlock__now_us();
-
-        op->grant = (struct rlock_grant){.size = sizeof(op->grant),
-                                         .lease_ms = group->lease_granted_us / RLOCK__MS,
-                                         .valid_ms = rlock__max(0, left) / RLOCK__MS};
+        (void)rlock__group_standing(group, &op->standing);
         group_op->view = group_op->owner.given ? NULL : rlock__group_view_ref(group->view);
     }
     note_results(group_op);

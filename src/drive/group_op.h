@@ -92,10 +92,11 @@ struct rlock__op {
     /* where the text goes that says why the operation failed. NULL: nowhere; but a single lock's
      * operation without a thread that waits allocates it then, and the caller frees it */
     struct rlock__texts *texts;
+    bool wants_standing;
 
     /* results */
     int code;
-    struct rlock_grant grant; /* of a take that returns 0; of the library's size */
+    struct rlock__standing standing; /* of a take that returns 0, if it is wanted */
 
     struct rlock__op *prev, *next; /* in client.finished */
     union {

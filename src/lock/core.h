@@ -173,6 +173,16 @@ struct rlock__hold {
     bool busy;      /* a call has the turn; it may have returned in doubt */
 };
 
+/* What an owner has of a lock, for the program. */
+struct rlock__standing {
+    uint64_t token;
+    int64_t lease_us, valid_until;
+    int64_t since;   /* when its first level was granted */
+    uint32_t levels; /* that are to be unlocked */
+    int reason;      /* it is lost: why; 0: it is not */
+    bool is_renewed;
+};
+
 /* ---- The core ---- */
 
 struct rlock__core {
@@ -348,6 +358,10 @@ void rlock__core_end_renewal(struct rlock__core *core, const struct rlock__spec 
 /* The same group has the hold renewed again. */
 void rlock__core_renew(struct rlock__core *core, const struct rlock__spec *spec,
                        struct rlock__owner owner) RLOCK__REQUIRES(core);
+/* What the owner has of the lock. False: nothing. */
+bool rlock__core_standing(struct rlock__core *core, const struct rlock__spec *spec,
+                          struct rlock__owner owner, struct rlock__standing *ret_standing)
+    RLOCK__REQUIRES(core);
 /* A thread ended: what it holds of this lock is lost. */
 void rlock__core_thread_exit(struct rlock__core *core, const struct rlock__spec *spec,
                              uint64_t thread, int64_t now) RLOCK__REQUIRES(core);

@@ -66,6 +66,7 @@ static int64_t granted_lease(const struct rlock__group *group)
 
 void rlock__group_taken(struct rlock__group *group, int64_t now)
 {
+    group->since = group->count == 0 ? now : group->since;
     group->count++;
     rlock__group_view_show(group);
     group->lease_granted_us = granted_lease(group);

@@ -181,6 +181,7 @@ struct rlock__group {
     bool hurried; /* in the last round members had less time than a call usually has */
     int code;
     int64_t lease_granted_us;
+    int64_t since;             /* when its first level was taken */
     struct rlock__texts texts; /* why the effort failed */
     /* the driver's own */
     struct rlock__group *prev, *next;
@@ -253,6 +254,22 @@ void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reas
     RLOCK__REQUIRES(groups);
 /* Until when the owner may rely on the group; 0: it is not held, or it is lost. */
 int64_t rlock__group_valid_until(const struct rlock__group *group);
+/* What the owner has of it. False: nothing. */
+static inline bool rlock__group_standing(const struct rlock__group *group,
+                                         struct rlock__standing *ret_standing)
+{
+    if (rlock__group_left(group) == 0) {
+        return false;
+    }
+    *ret_standing =
+        (struct rlock__standing){.lease_us = group->lease_granted_us,
+                                 .valid_until = rlock__group_valid_until(group),
+                                 .since = group->since,
+                                 .levels = rlock__group_left(group),
+                                 .reason = group->lost ? group->reason : 0,
+                                 .is_renewed = !group->lost && group->renewed_from != 0};
+    return true;
+}
 
 /* ---- For the driver ---- */
 

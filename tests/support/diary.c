@@ -17,7 +17,11 @@ static void on_lost(const struct rlock_loss *loss, void *payload)
 
         *told = (struct told){.loss = *loss, .at_us = test_now_us()};
         (void)snprintf(told->name, sizeof(told->name), "%s", loss->name);
+        (void)snprintf(told->server, sizeof(told->server), "%s", loss->server);
+        (void)snprintf(told->holder, sizeof(told->holder), "%s", loss->holder);
         told->loss.name = told->name;
+        told->loss.server = told->server;
+        told->loss.holder = told->holder;
     }
     diary->n_told++;
     (void)pthread_mutex_unlock(&diary->mutex);

@@ -18,8 +18,9 @@
 enum { DIARY_LOSSES = 512 }; /* the first ones; those after them are counted */
 
 struct told {
-    struct rlock_loss loss; /* its name is `name` */
+    struct rlock_loss loss; /* its texts are those below */
     char name[64];          /* cut to fit */
+    char server[128], holder[64];
     int64_t at_us;
 };
 

@@ -272,3 +272,24 @@ int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__sp
     *ret_count = hold != NULL ? rlock__hold_left(hold) : 0;
     return hold != NULL && hold->view != NULL ? atomic_load(&hold->view->valid_until) : 0;
 }
+
+bool rlock__core_standing(struct rlock__core *core, const struct rlock__spec *spec,
+                          struct rlock__owner owner, struct rlock__standing *ret_standing)
+{
+    const struct rlock__hold *hold = core->closed ? NULL : rlock__hold_find(core, spec, owner);
+
+    if (hold == NULL || hold->state == RLOCK__HOLD_NONE || rlock__hold_left(hold) == 0) {
+        return false;
+    }
+    *ret_standing = (struct rlock__standing){.token = hold->grant->token,
+                                             .lease_us = hold->grant->lease_us,
+                                             .valid_until = atomic_load(&hold->view->valid_until),
+                                             .since = hold->grant->granted_at,
+                                             .levels = rlock__hold_left(hold)};
+    if (hold->state == RLOCK__HOLD_LOST) {
+        ret_standing->reason = (int)hold->reason;
+    } else {
+        ret_standing->is_renewed = rlock__hold_is_renewed(hold);
+    }
+    return true;
+}
