@@ -17,7 +17,7 @@ void cli_show_holder(FILE *out, const struct rlock_info *info)
         (void)fprintf(out, " (process %" PRId64 ")", info->pid);
     }
     if (info->holders > 1) {
-        (void)fprintf(out, " and %" PRIu32 " more", info->holders - 1);
+        (void)fprintf(out, " and %zu more", info->holders - 1);
     }
 }
 
@@ -90,9 +90,8 @@ void cli_show_json(FILE *out, const char *label, const char *name, size_t len,
     } else {
         (void)fputs(",\"pid\":null", out);
     }
-    (void)fprintf(out,
-                  ",\"holders\":%" PRIu32 ",\"count\":%" PRId64 ",\"ttl_ms\":%" PRId64
-                  ",\"token\":%" PRIu64,
-                  info->holders, info->count, info->ttl_ms, info->token);
+    (void)fprintf(
+        out, ",\"holders\":%zu,\"count\":%" PRId64 ",\"ttl_ms\":%" PRId64 ",\"token\":%" PRIu64,
+        info->holders, info->count, info->ttl_ms, info->token);
     put_member(out, "mode", info->mode);
 }

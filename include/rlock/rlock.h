@@ -504,7 +504,7 @@ enum {
  * Makes a reentrant lock: its owner may lock it again, and must unlock it as many times.
  * Redisson's RLock.
  * name: 1 to 65536 bytes. opts: NULL for all defaults.
- * Returns RLOCK_EINVAL, RLOCK_ENOMEM, RLOCK_ECLOSED, RLOCK_EFORKED.
+ * Returns RLOCK_EINVAL, ENOTSUP (a reserved option), ENOMEM, ECLOSED, EFORKED.
  * Owns: *ret_lock belongs to the caller. Free it with rlock_free().
  */
 RLOCK_API int rlock_reentrant_new(struct rlock_client *client, const char *name,
@@ -813,8 +813,8 @@ RLOCK_API uint32_t rlock_hold_count_as(const struct rlock_handle *lock, uint64_t
 
 /*
  * Gets what an owner holds of the lock, as this process knows it. owner: 0 is the calling thread.
- * A hold that is lost has its reason, until the owner has unlocked all its
- * levels. Local, no I/O. May take a mutex.
+ * A hold that is lost has its reason, until the owner has unlocked all its levels. Local, no I/O.
+ * May take a mutex.
  * Returns 0, RLOCK_ENOTOWNER (the owner holds nothing of it), RLOCK_ECLOSED, RLOCK_EFORKED,
  * RLOCK_EINVAL.
  */
@@ -824,26 +824,26 @@ RLOCK_API int rlock_held(const struct rlock_handle *lock, uint64_t owner,
 /* The server's state of a lock. Set .size (RLOCK_INFO_INIT) before the call. */
 struct rlock_info {
     size_t size;
+    size_t holders;   /* number of owners that hold it; read side: number of readers */
     int locked;       /* 1: somebody holds it; read/write lock: somebody holds the handle's side */
     int mine;         /* 1: the holder is an owner of this client */
     int64_t ttl_ms;   /* the rest of the lease; -1: the key has no TTL, -2: there is no lock */
-    uint32_t holders; /* number of owners that hold it; read side: number of readers */
     int64_t count;    /* hold count of the first holder */
-    char holder[128]; /* the first holder, as "uuid:number", possibly cut; "" when free */
-    char host[128];   /* the holder's machine, if the server permits the query; otherwise "" */
-    int64_t pid;      /* the holder's process on that machine; 0 unknown */
+    int64_t pid;      /* the holder's process on its machine; 0 unknown */
     uint64_t token;   /* fenced: the latest granted token; 0 none */
     uint32_t waiters; /* fair: number of waiters in the queue, dead ones included; 0: none, or
                          unknown */
-    char mode[8];     /* read/write, either side: "read" or "write"; "" free, or another kind */
     uint32_t dead_waiters; /* fair: dead waiters among the first thousand in the queue, as far as
                               the server can tell: no process would receive their wake-ups */
+    char holder[128];      /* the first holder, as "uuid:number", possibly cut; "" when free */
+    char host[128];        /* the holder's machine, if the server permits the query; otherwise "" */
+    char mode[8]; /* read/write, either side: "read" or "write"; "" free, or another kind */
 };
 
 /* An empty answer for a call to fill. */
 #define RLOCK_INFO_INIT                                                                            \
     {                                                                                              \
-        sizeof(struct rlock_info), 0, 0, 0, 0, 0, "", "", 0, 0, 0, "", 0                           \
+        sizeof(struct rlock_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, "", "", ""                           \
     }
 
 /*
@@ -906,8 +906,8 @@ typedef void rlock_done_fn(struct rlock_op *op, void *payload);
  * done: runs when the operation is complete; NULL for none. The operation stores its outcome, which
  * the rlock_op_... functions return.
  * owner: an id that is not 0; for rlock_lock_async(), take->owner, or RLOCK_TAKE_NEW_OWNER. The
- * calling thread cannot be the owner, because the task may continue on another thread. rlock_owner_new() returns ids. Calls of
- * one owner on one lock run one after the other.
+ * calling thread cannot be the owner, because the task may continue on another thread.
+ * rlock_owner_new() returns ids. Calls of one owner on one lock run one after the other.
  * ret_op: receives a reference, which the caller must drop with rlock_op_unref(). Pass NULL if you
  * want no reference.
  * Returns 0, or RLOCK_EINVAL, ECLOSED, EFORKED, ENOMEM, ERESOURCE. After one of these codes, done
@@ -1013,10 +1013,11 @@ RLOCK_API int rlock_client_dispatch(struct rlock_client *client);
  * Threads: the thread that took it must end it, unless the take named an owner.
  */
 struct rlock_guard {
+    uint64_t owner;            /* the owner that unlocks; 0: the calling thread */
     struct rlock_handle *lock; /* NULL: nothing to unlock */
-    uint64_t owner;            /* take->owner */
+    void *reserved;            /* NULL */
     int code;                  /* what taking the lock returned */
-    void *reserved[2];         /* NULL */
+    int reserved_int;          /* 0 */
 };
 
 /* Takes the lock like rlock_lock(), and returns the guard. Its code is what rlock_lock() returns.

@@ -162,7 +162,7 @@ static int sum_inspected(const struct rlock__inquiry *inquiry, struct rlock_info
     if (*ret_first != NULL) {
         *ret_info = (*ret_first)->info;
     }
-    ret_info->holders = (uint32_t)held;
+    ret_info->holders = held;
     ret_info->locked = held + failed > rlock__lock_spare(lock);
     return failed > rlock__lock_spare(lock) ? code : 0;
 }

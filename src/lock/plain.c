@@ -105,7 +105,7 @@ void rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_in
     struct rlock__bytes holder = rlock__reply_str(reply, 2), count = rlock__reply_str(reply, 3);
 
     ret_info->ttl_ms = rlock__reply_int(reply, 0, -2);
-    ret_info->holders = (uint32_t)rlock__reply_int(reply, 1, 0);
+    ret_info->holders = (size_t)rlock__max(0, rlock__reply_int(reply, 1, 0));
     ret_info->locked = ret_info->holders > 0;
     ret_info->token = (uint64_t)rlock__reply_int(reply, 4, 0);
     if (ret_seen != NULL) {

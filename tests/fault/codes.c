@@ -34,6 +34,9 @@ static const char *const lists[FUNCTIONS] = {
     [OP_INFO] = "int rlock_op_info(",
     [DISPATCH] = "int rlock_client_dispatch(",
     [SCAN] = "int rlock_admin_scan(",
+    [HELD] = "int rlock_held(",
+    [LAST_FAILURE] = "int rlock_last_failure(",
+    [OP_FAILURE] = "int rlock_op_failure(",
 };
 
 /* ---- What is listed ---- */
@@ -251,8 +254,11 @@ void call_async(struct rlock_handle *lock)
 void call_all(const struct stage *stage)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
+    struct rlock_grant grant = RLOCK_GRANT_INIT;
 
+    (void)record(HELD, rlock_held(stage->lock, 0, &grant));
     if (lock_for(stage->lock, 0) == 0) {
+        (void)record(HELD, rlock_held(stage->lock, 0, &grant));
         (void)unlock(stage->lock);
     }
     (void)lock_for(stage->lock, 20);

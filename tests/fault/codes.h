@@ -26,6 +26,9 @@ enum function {
     OP_INFO,
     DISPATCH,
     SCAN,
+    HELD,
+    LAST_FAILURE,
+    OP_FAILURE,
     FUNCTIONS
 };
 

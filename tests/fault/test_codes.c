@@ -252,6 +252,7 @@ static void play_arguments(struct fixture *f)
     struct rlock_handle *nobody = NULL, *two[2];
     struct completion completion = COMPLETION;
     struct rlock_op *op = NULL;
+    struct rlock_failure failure = RLOCK_FAILURE_INIT;
     struct stage stage;
 
     begin_scene(f, "wrong arguments");
@@ -263,6 +264,7 @@ static void play_arguments(struct fixture *f)
     open_stage(&stage, f, opts_of(proxy_url(f->proxy)));
     (void)record(NEW, rlock_reentrant_new(NULL, "a", NULL, &nobody));
     (void)record(NEW, rlock_reentrant_new(stage.client, "", NULL, &nobody));
+    (void)record(NEW, rlock_reentrant_new(stage.client, "a", RLOCK_OPTS(.linger_ms = 1), &nobody));
     (void)record(MULTI_NEW, rlock_multi_new(NULL, 1, NULL, &nobody));
     (void)record(REDLOCK_NEW, rlock_redlock_new(NULL, 1, NULL, &nobody));
     two[0] = two[1] = stage.lock;
@@ -284,7 +286,12 @@ static void play_arguments(struct fixture *f)
     assert_code(completion_await(&completion), 0);
     (void)record(OP_GRANT, rlock_op_grant(op, NULL));
     (void)record(OP_INFO, rlock_op_info(op, NULL));
+    (void)record(OP_FAILURE, rlock_op_failure(op, NULL));
+    (void)record(OP_FAILURE, rlock_op_failure(op, &failure));
     (void)rlock_op_unref(op);
+    (void)record(LAST_FAILURE, rlock_last_failure(NULL));
+    (void)record(LAST_FAILURE, rlock_last_failure(&failure));
+    (void)record(HELD, rlock_held(NULL, 0, NULL));
     close_stage(&stage);
 }
 

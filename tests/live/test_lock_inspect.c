@@ -34,7 +34,7 @@ LOCK_TEST(a_free_lock_has_no_holder, f)
     assert_int_equal(info.size, sizeof(info));
     assert_false(info.locked || info.mine);
     assert_int_equal(info.ttl_ms, -2);
-    assert_int_equal(info.holders + info.count + info.pid, 0);
+    assert_int_equal((int64_t)info.holders + info.count + info.pid, 0);
     assert_string_equal(info.holder, "");
     assert_string_equal(info.host, "");
 }
