@@ -75,6 +75,53 @@ TEST(only_the_version_that_was_asked_for_will_do)
     assert_int_equal(take_version(1), RLOCK_ECONN);
 }
 
+/* A program that knows a newer password than the options have. */
+static int give_password(struct rlock_login *login, void *payload)
+{
+    assert_string_equal(rlock_login_server(login), "db.example:7000");
+    assert_false(rlock_login_is_sentinel(login));
+    return rlock_login_set(login, NULL, payload);
+}
+
+TEST(what_the_program_sets_is_said_and_the_rest_of_the_options)
+{
+    char host[] = "db.example", newest[] = "newest";
+    const struct rlock__uri uri = {.host = host, .port = 7000};
+    const struct rlock__conn_opts opts = {.uri = &uri,
+                                          .user = "teller",
+                                          .password = "older",
+                                          .on_login = give_password,
+                                          .payload = newest};
+    struct rlock__hello hello = {0};
+
+    assert_int_equal(rlock__hello_begin(&hello, &opts, RLOCK__HELLO_FIRST, NULL, 0), 0);
+    assert_true(rlock__buf_add(&hello.out, "", 1));
+    assert_non_null(strstr(hello.out.data, "AUTH\r\n$6\r\nteller\r\n$6\r\nnewest\r\n"));
+    rlock__hello_fini(&hello);
+    assert_true(rlock__conn_error_is_final(&(struct rlock__conn_opts){0}, RLOCK_EAUTH));
+    assert_false(rlock__conn_error_is_final(&opts, RLOCK_EAUTH));
+    assert_true(rlock__conn_error_is_final(&opts, RLOCK_EPERM));
+}
+
+static int give_up(struct rlock_login *login, void *payload)
+{
+    (void)login;
+    (void)payload;
+    return 1;
+}
+
+TEST(a_program_without_a_login_says_nothing_to_the_server)
+{
+    char host[] = "db.example";
+    const struct rlock__uri uri = {.host = host, .port = 7000};
+    const struct rlock__conn_opts opts = {.uri = &uri, .password = "older", .on_login = give_up};
+    struct rlock__hello hello = {0};
+
+    assert_int_equal(rlock__hello_begin(&hello, &opts, RLOCK__HELLO_FIRST, NULL, 0), RLOCK_EAUTH);
+    assert_int_equal(hello.out.len, 0);
+    rlock__hello_fini(&hello);
+}
+
 /* A greeting as number 7, of a client that lost the connections 3 and 9; CLIENT LIST is refused. */
 static void greet_behind_lost_ones(struct rlock__hello *hello)
 {
