@@ -122,7 +122,7 @@ static void report(struct rlock__hold *hold, enum rlock_reason reason)
     }
     rlock__note(core, RLOCK_LOG_WARNING, rlock__about("lost", server, RLOCK_ELOST),
                 "lock %s: lost: %s (server %s)", rlock__spec_text(hold->spec, name),
-                rlock_reason_text(reason), server);
+                rlock_reason_text((int)reason), server);
     assert(hold->members <= hold->count);
     if (loss != NULL) {
         *loss = (struct rlock__loss){.spec = rlock__spec_ref(hold->spec),
