@@ -123,6 +123,7 @@ void rlock__op_say(struct rlock__op *op, const char *format, ...)
     va_list args;
 
     if (op->texts != NULL) {
+        rlock__texts_clear(op->texts);
         va_start(args, format);
         (void)vsnprintf(op->texts->detail, sizeof(op->texts->detail), format, args);
         va_end(args);

@@ -167,6 +167,31 @@ LOCK_TEST(a_multi_lock_names_the_holder_of_its_busy_member, f)
     multi = rlock_free(multi);
 }
 
+/* It waits for an earlier call of its owner all the time, and asks no server. */
+LOCK_TEST(a_call_that_never_had_its_turn_names_no_server, f)
+{
+    struct rlock_handle *theirs = taken_by_another(f, LEASE_MS);
+    struct rlock_client *client = client_open(f);
+    struct rlock_handle *ours = lock_new(f, client), *multi = NULL;
+    struct completion end = COMPLETION;
+    struct rlock_op *op = NULL;
+
+    assert_code(rlock_multi_new(&ours, 1, NULL, &multi), 0);
+    assert_code(
+        rlock_lock_async(multi, RLOCK_FOREVER, RLOCK_TAKE(.owner = 7), completion_tell, &end, &op),
+        0);
+    assert_code(rlock_try_lock(ours), RLOCK_EBUSY); /* it leaves its texts on the stack */
+    assert_code(rlock_lock_for(multi, 20, RLOCK_TAKE(.owner = 7), NULL), RLOCK_ETIMEDOUT);
+    assert_string_equal(last().server, "");
+    assert_string_equal(last().holder, "");
+    assert_int_equal(last().free_ms, -1);
+    rlock_op_cancel(op);
+    assert_code(completion_await(&end), RLOCK_ECANCELED);
+    op = rlock_op_unref(op);
+    assert_code(rlock_unlock(theirs), 0);
+    multi = rlock_free(multi);
+}
+
 LOCK_TEST(an_async_call_has_its_failure_too, f)
 {
     struct rlock_handle *theirs = taken_by_another(f, LEASE_MS);
