@@ -598,7 +598,7 @@ struct lock_options : rlock_opts {
 
 /*
  * Options of a client, with the member names of struct rlock_client_opts; all start as default.
- * Three std::function members replace its function pointers and payload, which are not used. They
+ * Four std::function members replace its function pointers and payload, which are not used. They
  * follow the rules of their C types. They must not throw: an exception ends the program.
  */
 struct client_options : rlock_client_opts {
@@ -607,6 +607,7 @@ struct client_options : rlock_client_opts {
     std::function<void(const rlock_loss &loss)> on_lost;         /* default: none */
     std::function<void(const rlock_log_line &line)> on_log_line; /* default: none */
     std::function<void(rlock_address &address)> on_address;      /* default: none */
+    std::function<int(rlock_login &login)> on_login;             /* default: none */
 };
 
 /*
@@ -691,6 +692,7 @@ class client
             asked.on_lost = opts.on_lost ? lost : nullptr;
             asked.on_log_line = opts.on_log_line ? log : nullptr;
             asked.on_address = opts.on_address ? map : nullptr;
+            asked.on_login = opts.on_login ? log_in : nullptr;
             asked.payload = this;
             const int code = rlock_client_open(&asked, &opened);
             native.reset(opened);
@@ -703,6 +705,10 @@ class client
         static void log(const rlock_log_line *line, void *self) noexcept
         {
             static_cast<state *>(self)->opts.on_log_line(*line);
+        }
+        static int log_in(rlock_login *login, void *self) noexcept
+        {
+            return static_cast<state *>(self)->opts.on_login(*login);
         }
         static void map(rlock_address *address, void *self) noexcept
         {

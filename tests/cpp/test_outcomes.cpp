@@ -212,6 +212,21 @@ TEST(on_address_says_where_a_server_is)
     CHECK(asked > 0);
 }
 
+TEST(on_login_gives_the_password_of_each_connection)
+{
+    std::atomic<int> asked{0};
+    rlock::client_options opts = ground.options();
+
+    opts.on_login = [&](rlock_login &login) {
+        asked += !rlock_login_is_sentinel(&login) && rlock_login_server(&login)[0] != '\0' ? 1 : 0;
+        return 7;
+    };
+    opts.op_timeout_ms = 100;
+    rlock::client client(std::move(opts));
+    CHECK_THROWS(RLOCK_EAUTH, (void)client.reentrant("a").try_lock());
+    CHECK(asked > 0);
+}
+
 TEST(a_client_that_a_callback_ends_ends_the_program)
 {
     if (!MAY_FORK) { /* a sanitizer: a child may start no threads */
