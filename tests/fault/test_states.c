@@ -108,7 +108,7 @@ FIXTURE_TEST(a_restart_without_the_data_is_a_loss_and_waiters_acquire, f)
     struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(600)));
     struct user *rival = user_open_direct(f);
     struct waiter waiter;
-    enum rlock_reason reason;
+    int reason;
 
     assert_code(rlock_try_lock(user->lock), 0);
     assert_code(rlock_try_lock(user->lock), 0);

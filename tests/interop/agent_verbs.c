@@ -41,7 +41,7 @@ static const struct {
     {"write", rlock_write_new},
 };
 
-static const char *reason_word(enum rlock_reason reason)
+static const char *reason_word(int reason)
 {
     static const char *const words[] = {
         [RLOCK_LOST_EXPIRED] = "EXPIRED",

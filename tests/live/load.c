@@ -444,7 +444,7 @@ static void print(const struct load *load)
     for (int i = 1; i < REASONS; i++) {
         if (shared->reasons[i] != 0) {
             print_message("  lost: %llu, %s\n", (unsigned long long)shared->reasons[i],
-                          rlock_reason_text((enum rlock_reason)i));
+                          rlock_reason_text((int)i));
         }
     }
 }

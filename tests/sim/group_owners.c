@@ -458,7 +458,7 @@ void sim_owner_told(struct sim_process *process, const struct rlock__group *grou
 
     process->all->losses++;
     sim_trace(home, "process %u owner %llu: lost: %s", process->index,
-              (unsigned long long)group->owner.id, rlock_reason_text(loss->reason));
+              (unsigned long long)group->owner.id, rlock_reason_text((int)loss->reason));
     if (owner == NULL) {
         return;
     }

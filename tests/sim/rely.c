@@ -340,7 +340,7 @@ void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason
         hold->until <= sim_clock(client)) {
         sim_violate(client->world,
                     "client %u: a hold of %s has expired, and is told to be gone: %s",
-                    client->index, world->keys[user->key], rlock_reason_text(reason));
+                    client->index, world->keys[user->key], rlock_reason_text((int)reason));
     }
     if ((hold->renewed & ((2U << hold->depth) - 1)) == 0 || client->closed ||
         client->specs[side][user->key]->tuning->max_hold_us != 0) {
@@ -359,7 +359,7 @@ void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason
         (reason == RLOCK_LOST_EXPIRED && lease > 20 * world->config.delay_max &&
          is_free_for(client, lease))) {
         sim_violate(client->world, "client %u: a renewed hold of %s is lost: %s", client->index,
-                    world->keys[user->key], rlock_reason_text(reason));
+                    world->keys[user->key], rlock_reason_text((int)reason));
     }
 }
 

@@ -294,7 +294,7 @@ void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss)
             !sim_user_is_held(user, side)) {
             sim_trace(client->world, "client %u user %llu: lost %s (%s): %s", client->index,
                       (unsigned long long)user->owner.id, client->world->keys[user->key],
-                      loss->spec->ops->kind, rlock_reason_text(loss->reason));
+                      loss->spec->ops->kind, rlock_reason_text((int)loss->reason));
             hold->lost = true;
             if (loss->reason != RLOCK_LOST_THREAD_EXITED) {
                 sim_note_lost(user, side);

@@ -211,7 +211,7 @@ int64_t expect_loss_at(struct fixture *f, enum rlock_reason reason, const char *
     told = &f->diary.told[f->n_expected++];
     if (reason != 0 && told->loss.reason != (int)reason) {
         print_error("%s:%d: lost: %s, expected: %s\n", file, line,
-                    rlock_reason_text(told->loss.reason), rlock_reason_text(reason));
+                    rlock_reason_text(told->loss.reason), rlock_reason_text((int)reason));
         _fail(file, line);
     }
     return told->at_us;

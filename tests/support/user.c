@@ -114,7 +114,7 @@ size_t user_losses(struct user *user)
     return diary_losses(&user->diary);
 }
 
-enum rlock_reason user_wait_loss(struct user *user, size_t n)
+int user_wait_loss(struct user *user, size_t n)
 {
     return TEST_EVENTUALLY(user_losses(user) >= n, 2000) ? user->diary.told[n - 1].loss.reason : 0;
 }

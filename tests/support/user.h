@@ -49,7 +49,7 @@ struct rlock_handle *user_multi(struct user *user, struct rlock_handle *a, struc
 /* How many losses it was told. */
 size_t user_losses(struct user *user);
 /* Waits up to 2 s for the n-th loss, and returns its reason; 0 if it does not come. */
-enum rlock_reason user_wait_loss(struct user *user, size_t n);
+int user_wait_loss(struct user *user, size_t n);
 /* The loss that it was told last: there is one. */
 const struct told *user_last_loss(struct user *user);
 /* How many lines of its log contain a text. */

@@ -55,9 +55,9 @@ TEST(what_is_no_code_is_unknown)
 
 TEST(each_reason_has_its_text)
 {
-    for (enum rlock_reason i = RLOCK_LOST_EXPIRED; i <= RLOCK_LOST_RESTARTED; i++) {
+    for (int i = RLOCK_LOST_EXPIRED; i <= RLOCK_LOST_RESTARTED; i++) {
         assert_string_not_equal(rlock_reason_text(i), "unknown");
-        for (enum rlock_reason j = i + 1; j <= RLOCK_LOST_RESTARTED; j++) {
+        for (int j = i + 1; j <= RLOCK_LOST_RESTARTED; j++) {
             assert_string_not_equal(rlock_reason_text(i), rlock_reason_text(j));
         }
     }
