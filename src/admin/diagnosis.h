@@ -34,8 +34,11 @@ struct rlock__diagnosis {
 
 /* ---- finding.c ---- */
 
-void rlock__finding(struct rlock__diagnosis *d, int level, const char *subject, const char *format,
-                    ...) __attribute__((format(printf, 4, 5)));
+/* code: what calls on some locks will return; 0: the finding prevents none. */
+void rlock__finding_with(struct rlock__diagnosis *d, int level, int code, const char *subject,
+                         const char *format, ...) __attribute__((format(printf, 5, 6)));
+#define rlock__finding(d, level, subject, ...)                                                     \
+    rlock__finding_with(d, level, 0, subject, __VA_ARGS__)
 /* A finding that prevents locks: the code, and the thread's detail. */
 void rlock__prevented(struct rlock__diagnosis *d, const char *subject, int code);
 /* How a server refused what a doctor asks for: "is not permitted", or "is not supported". */

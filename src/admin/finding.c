@@ -7,9 +7,8 @@
 
 #include "wire/errors.h"
 
-__attribute__((format(printf, 5, 0))) static void report(struct rlock__diagnosis *d, int level,
-                                                         int code, const char *subject,
-                                                         const char *format, va_list args)
+void rlock__finding_with(struct rlock__diagnosis *d, int level, int code, const char *subject,
+                         const char *format, ...)
 {
     char text[RLOCK__DETAIL_SIZE + 200];
     const struct rlock_finding finding = {.size = sizeof(finding),
@@ -19,40 +18,21 @@ __attribute__((format(printf, 5, 0))) static void report(struct rlock__diagnosis
                                           .level = level,
                                           .code = code};
     size_t len = 0;
+    va_list args;
 
+    va_start(args, format);
     if (d->about != NULL) {
         len = (size_t)snprintf(text, sizeof(text), "%.200s: ", d->about);
     }
     (void)vsnprintf(text + len, sizeof(text) - len, format, args);
+    va_end(args);
     d->fn(&finding, d->payload);
-}
-
-void rlock__finding(struct rlock__diagnosis *d, int level, const char *subject, const char *format,
-                    ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    report(d, level, 0, subject, format, args);
-    va_end(args);
-}
-
-static void prevents(struct rlock__diagnosis *d, int code, const char *subject, const char *format,
-                     ...) __attribute__((format(printf, 4, 5)));
-
-static void prevents(struct rlock__diagnosis *d, int code, const char *subject, const char *format,
-                     ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    report(d, RLOCK_LOG_ERROR, code, subject, format, args);
-    va_end(args);
 }
 
 void rlock__prevented(struct rlock__diagnosis *d, const char *subject, int code)
 {
-    prevents(d, code, subject, "%s: %s", rlock_strerror(code), rlock_detail());
+    rlock__finding_with(d, RLOCK_LOG_ERROR, code, subject, "%s: %s", rlock_strerror(code),
+                        rlock_detail());
     d->code = d->code == 0 ? code : d->code;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rlock_admin_scan(): finds all locks on the servers. A hash whose fields look like owners is a
- * lock, and so is the queue of a fair lock that is free. */
+/* rlock_admin_scan(): finds all locks on the servers. A hash is a lock if its fields look like
+ * owners. The queue of a free fair lock is reported too. */
 #include <rlock/admin.h>
 #include <stdio.h>
 

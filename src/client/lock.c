@@ -131,11 +131,7 @@ static int end(const struct rlock_handle *lock, struct rlock__op *op, int code)
         return code;
     }
     lock->vtable->wait(lock, op);
-    if (op->code != 0) {
-        rlock__detail("%s", op->texts->detail);
-        (void)rlock__failed(op->code, &op->texts->facts);
-    }
-    return op->code;
+    return op->code == 0 ? 0 : rlock__fail_as(op->code, op->texts);
 }
 
 /* Whether the caller could not unlock what it takes, since it would not know the new owner. */

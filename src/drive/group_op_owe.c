@@ -53,8 +53,7 @@ int rlock__group_op_refuse(struct rlock__group_op *group_op, int code, const cha
     if (owed == 0 || code == RLOCK_ECLOSED) {
         return rlock__fail(code, "%s", why);
     }
-    rlock__detail("%s", texts.detail);
-    return rlock__failed(owed, &texts.facts);
+    return rlock__fail_as(owed, &texts);
 }
 
 static void end_take(struct rlock__group_op *group_op)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The router of a client whose servers change: it knows which node has a lock's key. The
+ * A client has a router if its servers change. The router knows which node has a lock's key. The
  * threads of drive call these functions. The routers themselves are above drive (src/router), and
  * drive reaches them through a table of operations.
  */

@@ -78,6 +78,12 @@ __attribute__((format(printf, 2, 0))) static void say(struct rlock__call *call, 
     }
 }
 
+int rlock__fail_as(int code, const struct rlock__texts *texts)
+{
+    rlock__detail("%s", texts->detail);
+    return rlock__failed(code, &texts->facts);
+}
+
 void rlock__say(struct rlock__call *call, const char *format, ...)
 {
     va_list args;

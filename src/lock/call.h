@@ -82,6 +82,9 @@ struct rlock__texts {
     struct rlock__facts facts;
 };
 
+/* Keeps the texts as the thread's last failure. Returns the code. */
+int rlock__fail_as(int code, const struct rlock__texts *texts);
+
 /* For a call. If the call fails, its end writes the rest. */
 static inline void rlock__texts_begin(struct rlock__texts *texts)
 {

@@ -325,8 +325,8 @@ void rlock__core_replaced(struct rlock__server *server, int64_t now) RLOCK__REQU
 /* The driver's map has changed. Requests that wait for a link go to the server that has the key
  * now, waiters try again there, and the holds are verified there. */
 void rlock__core_rerouted(struct rlock__core *core, int64_t now) RLOCK__REQUIRES(core);
-/* Fires the timers that are due. The driver first hands over what it has received. Otherwise a
- * driver that was late itself would call a server late whose reply lies in the socket. */
+/* Fires the timers that are due. The driver first hands over what it has received. Otherwise,
+ * if the driver itself is late, a server seems late although its reply is in the socket. */
 void rlock__core_tick(struct rlock__core *core, int64_t now) RLOCK__REQUIRES(core);
 int64_t rlock__core_next(const struct rlock__core *core) RLOCK__REQUIRES(core);
 /* A call begins; its result comes with its completion, maybe at once. */

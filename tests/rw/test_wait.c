@@ -31,7 +31,7 @@ ROOM_TEST(an_upgrade_is_refused_before_anything_is_sent, f)
     assert_int_equal(fixture_calls(f, "evalsha") + fixture_calls(f, "eval"), 0);
     assert_true(rlock_is_valid(read));
     assert_false(rlock_is_valid(write));
-    assert_code(TAKE(write, 0, .owner = 7), RLOCK_EBUSY); /* who does not read is told the truth */
+    assert_code(TAKE(write, 0, .owner = 7), RLOCK_EBUSY); /* this owner does not read */
     assert_code(rlock_unlock(read), 0);
     assert_code(rlock_try_lock(write), 0);
     assert_code(rlock_unlock(write), 0);
