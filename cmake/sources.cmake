@@ -27,6 +27,7 @@ set(RLOCK_SOURCES
     src/client/lock_options.c
     src/client/open.c
     src/client/options.c
+    src/client/owner.c
     src/client/process.c
     src/client/query.c
     src/client/single.c
@@ -114,9 +115,11 @@ set(RLOCK_SOURCES
     src/multi/group.c
     src/multi/group_spec.c
     src/multi/groups.c
+    src/multi/loss.c
     src/multi/member.c
     src/multi/multi.c
     src/multi/owed.c
+    src/multi/state.c
     src/multi/view.c
     src/net/conn.c
     src/net/connect.c

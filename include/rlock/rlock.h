@@ -207,7 +207,8 @@ enum rlock_reason {
     RLOCK_LOST_CLOSED,         /* the client was closed while the owner held the lock */
     RLOCK_LOST_THREAD_EXITED,  /* the thread that owned it ended without unlocking */
     RLOCK_LOST_FORCED,         /* this process released the lock by force */
-    RLOCK_LOST_RESTARTED /* a RedLock's member: its server restarted, and may have forgotten it */
+    RLOCK_LOST_RESTARTED,  /* a RedLock's member: its server restarted, and may have forgotten it */
+    RLOCK_LOST_OWNER_ENDED /* the program reported the end of the owner: rlock_owner_end() */
 };
 
 /* Returns a short text for a reason: static, never NULL. */
@@ -446,6 +447,20 @@ RLOCK_API const char *rlock_client_uuid(const struct rlock_client *client);
 /* Returns a new owner id for pools, tasks, and hand-over between threads. It is never 0, and no
  * client of this process returns it again. It is usable with locks of all clients. */
 RLOCK_API uint64_t rlock_owner_new(struct rlock_client *client);
+
+/*
+ * Reports that an owner with an id has ended: the task or the object is gone, and will not unlock.
+ *   - The owner's holds are lost (RLOCK_LOST_OWNER_ENDED). They are not valid from this call on.
+ *     Then the client releases them. Nobody has to unlock them.
+ *   - Its multi-locks and RedLocks that have a member at this client are lost as a whole.
+ *   - Its calls that are taking a lock at this client return RLOCK_ECANCELED.
+ * It does not wait for the servers. It is for bindings to other languages, where objects and tasks
+ * may end without an unlock. An owner that has nothing is not an error. The program must not use
+ * the id again. The id is never 0: what a thread itself owns ends with the thread, with
+ * RLOCK_LOST_THREAD_EXITED.
+ * Returns 0, RLOCK_EINVAL, RLOCK_ECLOSED, RLOCK_EFORKED.
+ */
+RLOCK_API int rlock_owner_end(struct rlock_client *client, uint64_t owner);
 
 /* ---- Locks ---- */
 

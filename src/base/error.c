@@ -95,6 +95,7 @@ const char *rlock_reason_text(int reason)
         [RLOCK_LOST_THREAD_EXITED] = "thread exited",
         [RLOCK_LOST_FORCED] = "forced",
         [RLOCK_LOST_RESTARTED] = "server restarted",
+        [RLOCK_LOST_OWNER_ENDED] = "owner ended",
     };
     const size_t i = (size_t)reason;
 

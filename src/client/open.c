@@ -381,11 +381,3 @@ const char *rlock_client_uuid(const struct rlock_client *client)
 {
     return client != NULL ? client->core.opts.uuid : "";
 }
-
-/* Of the process: whoever takes locks of several clients at once is one owner for them all. */
-uint64_t rlock_owner_new(struct rlock_client *client)
-{
-    static atomic_ullong given;
-
-    return client != NULL ? atomic_fetch_add(&given, 1) + (UINT64_C(1) << 62) : 0;
-}

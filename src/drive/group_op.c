@@ -133,6 +133,9 @@ void rlock__group_op_hand_on(struct rlock__group *group, struct rlock_client *cl
 {
     struct rlock__group_op *first = NULL;
 
+    if (group->is_ended) { /* the effort may have succeeded before it was canceled */
+        rlock__group_owner_end(group);
+    }
     if (group->busy == 1) {
         drain(group, closing);
     }

@@ -194,6 +194,38 @@ void rlock__groups_closed(struct rlock_client *client)
     }
 }
 
+RLOCK__REQUIRES(groups) static void end_owner(struct rlock__group *group)
+{
+    struct rlock__group_op *op;
+
+    DL_FOREACH(group->line, op) {
+        rlock__group_op_cancel(op);
+        rlock__group_op_notify(op);
+    }
+    if (group->waiter != NULL) {
+        rlock__group_op_cancel(group->waiter);
+    }
+    rlock__group_owner_end(group);
+    rlock__group_cleanup(group, NULL);
+}
+
+void rlock__groups_owner_end(struct rlock_client *client, uint64_t owner)
+{
+    struct rlock__member *member, *after;
+
+    for (member = hits(client, NULL); member != NULL; member = after) {
+        struct rlock__group *group = member->group;
+
+        after = member->next_hit;
+        rlock__groups_lock(group->spec);
+        if (group->owner.given && group->owner.id == owner) {
+            end_owner(group);
+        }
+        rlock__groups_unlock_and_drop(group);
+        unref(group);
+    }
+}
+
 void rlock__groups_thread_exit(const struct rlock__group_spec *spec, uint64_t thread)
 {
     struct rlock__group *group;

@@ -166,6 +166,7 @@ struct rlock__hold {
     enum rlock__hold_state state : 8;
     enum rlock_reason reason : 8; /* LOST: why */
     bool given;                   /* the owner is an id that the caller gave */
+    bool is_ended;                /* the owner is gone: the row ends with its last call */
     struct rlock__levels leaves;  /* levels that the release with the turn gives up */
     /* levels of unlocks that returned without a turn: released when the turn is free */
     struct rlock__levels owed;
@@ -365,6 +366,10 @@ bool rlock__core_standing(struct rlock__core *core, const struct rlock__spec *sp
 /* A thread ended: what it holds of this lock is lost. */
 void rlock__core_thread_exit(struct rlock__core *core, const struct rlock__spec *spec,
                              uint64_t thread, int64_t now) RLOCK__REQUIRES(core);
+/* An owner with an id is gone: its waits are canceled, and what it holds itself is lost and given
+ * back. What it holds by groups is theirs to give back. */
+void rlock__core_owner_end(struct rlock__core *core, uint64_t owner, int64_t now)
+    RLOCK__REQUIRES(core);
 /* This client forced open a lock that its own hold with this number had. */
 void rlock__core_forced(struct rlock__core *core, uint64_t number, int64_t now)
     RLOCK__REQUIRES(core);

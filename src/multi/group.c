@@ -6,9 +6,9 @@
 #include "multi/group.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "base/random.h"
 #include "multi/check.h"
 #include "multi/groups.h"
 #include "multi/internal.h"
@@ -17,22 +17,6 @@
 #define LATE_US (10 * RLOCK__MS) /* the group waits so long beyond a call's last time */
 
 /* ---- Groups ---- */
-
-static struct rlock__loss *loss_new(const struct rlock__group *group)
-{
-    const struct rlock__group_spec *spec = group->spec;
-    struct rlock__loss *loss = calloc(1, sizeof(*loss) + spec->name.len + 1);
-
-    if (loss != NULL) {
-        memcpy(loss + 1, spec->name.at, spec->name.len);
-        loss->spec = rlock__spec_ref(spec->first);
-        loss->kind = spec->ops->kind;
-        loss->name_len = (uint32_t)spec->name.len;
-        loss->owner_id = group->owner.id;
-        loss->given = group->owner.given;
-    }
-    return loss;
-}
 
 struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
                                       void (*finish)(struct rlock__call *call),
@@ -70,54 +54,6 @@ void rlock__group_free(struct rlock__group *group)
     free(group);
 }
 
-size_t rlock__group_running(const struct rlock__group *group)
-{
-    size_t n = 0;
-
-    RLOCK__EACH_MEMBER(member, group) {
-        n += member->running;
-    }
-    return n;
-}
-
-int64_t rlock__group_round_trip(const struct rlock__group *group)
-{
-    int64_t longest = 0;
-
-    RLOCK__EACH_MEMBER(member, group) {
-        longest = rlock__max(longest, atomic_load(&member->rtt));
-    }
-    return longest;
-}
-
-bool rlock__group_is_over(const struct rlock__group *group)
-{
-    bool over = group->count == 0 && group->phase == RLOCK__GROUP_IDLE;
-
-    RLOCK__EACH_MEMBER(member, group) {
-        over = over && !member->running && !member->listening;
-    }
-    return over;
-}
-
-int64_t rlock__group_valid_until(const struct rlock__group *group)
-{
-    return group->view != NULL ? rlock__group_view_valid_until(group->view) : 0;
-}
-
-int64_t rlock__group_last(const struct rlock__group *group)
-{
-    const struct rlock__effort *effort = &group->effort;
-
-    return effort->wait_us == 0 ? group->deadline
-                                : rlock__later(group->deadline, effort->op_timeout_us);
-}
-
-int64_t rlock__group_random(const struct rlock__group *group, int64_t n)
-{
-    return rlock__random_below(&group->all->random, n);
-}
-
 /* ---- Events ---- */
 
 /* An effort begins. It awaits the calls that earlier efforts left running. */
@@ -129,18 +65,6 @@ static void await(struct rlock__group *group)
     }
 }
 
-static void lose(struct rlock__group *group, enum rlock_reason reason)
-{
-    group->lost = true;
-    group->reason = (int)reason;
-    if (group->loss != NULL) {
-        group->loss->reason = reason;
-        group->untold = group->loss;
-        group->loss = NULL;
-    }
-    rlock__group_view_show(group);
-}
-
 void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now)
 {
     int64_t wait = effort->wait_us == 0 ? effort->op_timeout_us : effort->wait_us;
@@ -149,7 +73,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     assert(group->phase == RLOCK__GROUP_IDLE && group->owed == 0);
     await(group);
     group->effort = *effort;
-    group->loss = group->loss != NULL ? group->loss : loss_new(group);
+    rlock__group_prepare_loss(group);
     if (spec->together && group->batch == NULL) {
         group->batch = calloc(1, sizeof(*group->batch) + spec->n * sizeof(struct rlock__call *));
     }
@@ -200,14 +124,6 @@ static void check_left(struct rlock__group *group, bool late, int64_t now)
     } else if (left) {
         rlock__effort_end(group, code);
     }
-}
-
-void rlock__group_drop(struct rlock__group *group, uint32_t n)
-{
-    group->count -= n;
-    group->renewed_from = group->renewed_from > group->count ? 0 : group->renewed_from;
-    group->lost = group->lost && group->count > 0;
-    rlock__group_view_show(group);
 }
 
 void rlock__group_leave(struct rlock__group *group, int64_t now)
@@ -354,46 +270,80 @@ void rlock__group_cancel(struct rlock__group *group, int code, int64_t now)
     }
 }
 
-/* Ends the hold, which nobody will unlock. */
-static void end(struct rlock__group *group)
+/* ---- Levels that are owed ---- */
+
+/* The levels of a member that no release is giving up. */
+static uint32_t staying(const struct rlock__member *member)
 {
-    group->count = group->owed = group->renewed_from = 0;
-    group->lost = false;
-    rlock__group_view_show(group);
+    return member->levels - (member->state == RLOCK__MEMBER_LEAVING);
 }
 
-void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
+/* The owner has given up all levels: ends the renewal of the members. */
+static void end_renewal(struct rlock__group *group, struct rlock__group_step *ret_step)
 {
-    if (group->count > 0 && !group->lost) {
-        lose(group, reason);
-    }
-    end(group);
     RLOCK__EACH_MEMBER(member, group) {
-        if (member->state == RLOCK__MEMBER_HELD) { /* the member's core forgets the hold */
-            member->levels = member->renewed_from = 0;
-            member->provisional = member->rests = false;
-            member->state = RLOCK__MEMBER_OUT;
-            member->view = rlock__view_unref(member->view);
+        if (!member->rests && member->renewed_from != 0 &&
+            member->renewed_from <= staying(member)) {
+            member->rests = true;
+            ret_step->actions[ret_step->n++] = (struct rlock__action){
+                .core = member->spec->core, .member = member, .todo = {.end_renewal = true}};
         }
     }
 }
 
-void rlock__group_end_lost(struct rlock__group *group)
+/* When the members' leases have ended at the latest. The effort in progress may ask for a lease
+ * until it ends. */
+static int64_t free_by(const struct rlock__group *group, int64_t now)
 {
-    assert(group->lost);
-    end(group);
+    const struct rlock__effort *effort = &group->effort;
+    int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
+
+    lease = rlock__max(lease, group->lease_granted_us);
+    RLOCK__EACH_MEMBER(member, group) {
+        if (member->view != NULL) {
+            lease = rlock__max(lease, atomic_load(&member->view->valid_until) - now);
+        }
+    }
+    return rlock__free_by(now + effort->op_timeout_us, lease);
 }
 
-void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now)
+static void describe(const struct rlock__group *group, int code, int64_t now,
+                     struct rlock__texts *ret_texts)
 {
-    if (rlock__group_left(group) == 0 || group->lost || rlock__group_valid_until(group) > now) {
-        return;
+    char name[96], more[48] = "";
+
+    rlock__texts_clear(ret_texts);
+    if (code == RLOCK_EINDOUBT) {
+        ret_texts->facts.free_at = free_by(group, now);
+        (void)snprintf(more, sizeof(more), "; it is free in %lld ms",
+                       (long long)rlock__ms_up(free_by(group, now) - now));
     }
-    lose(group, reason);
-    if (reason == RLOCK_LOST_CLOSED) {
-        end(group);
+    if (code == RLOCK_ELOST) {
+        ret_texts->facts.reason = group->reason;
     }
-    if (group->phase == RLOCK__GROUP_IDLE || group->phase == RLOCK__GROUP_LEAVING) {
-        rlock__group_shed(group); /* an unlock waits until the others are given back */
+    (void)snprintf(ret_texts->detail, sizeof(ret_texts->detail), "lock %s: %s%s",
+                   rlock__text(group->spec->name, name, sizeof(name)), rlock_strerror(code), more);
+}
+
+int rlock__group_owe(struct rlock__group *group, int64_t now, struct rlock__texts *ret_texts,
+                     struct rlock__group_step *ret_step)
+{
+    int code = rlock__group_left(group) == 0 ? RLOCK_ENOTOWNER
+               : group->lost                 ? RLOCK_ELOST
+                                             : RLOCK_EINDOUBT;
+
+    *ret_step = (struct rlock__group_step){.n = 0};
+    describe(group, code, now, ret_texts);
+    if (code == RLOCK_ENOTOWNER) {
+        return code;
     }
+    group->owed++;
+    rlock__group_view_show(group);
+    if (group->phase == RLOCK__GROUP_IDLE) {
+        rlock__group_tidy(group);
+        rlock__group_step(group, now, ret_step);
+    } else if (rlock__group_left(group) == 0) {
+        end_renewal(group, ret_step);
+    }
+    return code;
 }

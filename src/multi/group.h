@@ -159,6 +159,7 @@ struct rlock__group {
     uint32_t renewed_from;          /* the lowest level that is renewed; 0: none is */
     bool lost;                      /* final; stays until it was unlocked count times */
     int reason;                     /* lost: why */
+    bool is_ended;                  /* the owner is gone: it gets no level that stays */
     struct rlock__loss *untold;     /* its loss, to be reported; the driver takes it over */
     struct rlock__loss *loss;       /* for the next loss */
     struct rlock__group_view *view; /* of this hold, or of the next one; NULL before the first */
@@ -249,6 +250,8 @@ void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
     RLOCK__REQUIRES(groups);
 /* The group is lost, and nobody will unlock it. */
 void rlock__group_end_lost(struct rlock__group *group) RLOCK__REQUIRES(groups);
+/* The owner is gone. What it has is lost and given back, now and each time its calls end. */
+void rlock__group_owner_end(struct rlock__group *group) RLOCK__REQUIRES(groups);
 /* A member's hold was lost, or may have expired. So the whole may be lost too. */
 void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now)
     RLOCK__REQUIRES(groups);

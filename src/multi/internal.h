@@ -23,10 +23,10 @@ bool rlock__effort_is_back(struct rlock__group *group, int64_t now);
  * or pauses before the next round. */
 void rlock__effort_backed_out(struct rlock__group *group, int64_t now);
 
-/* ---- group.c ---- */
+/* ---- loss.c ---- */
 
-/* So many levels are not held any more. */
-void rlock__group_drop(struct rlock__group *group, uint32_t n);
+/* Makes room for the report of a loss, which is not the time to run out of memory. */
+void rlock__group_prepare_loss(struct rlock__group *group);
 
 /* ---- owed.c ---- */
 
@@ -35,6 +35,11 @@ void rlock__group_drop(struct rlock__group *group, uint32_t n);
 void rlock__group_tidy(struct rlock__group *group);
 /* The effort under way has taken a level more, which takes the place of those that are owed. */
 void rlock__group_replace_owed(struct rlock__group *group);
+
+/* ---- state.c ---- */
+
+/* So many levels are not held any more. */
+void rlock__group_drop(struct rlock__group *group, uint32_t n);
 
 /* ---- member.c ---- */
 

@@ -37,6 +37,7 @@ static const char *const lists[FUNCTIONS] = {
     [HELD] = "int rlock_held(",
     [LAST_FAILURE] = "int rlock_last_failure(",
     [OP_FAILURE] = "int rlock_op_failure(",
+    [OWNER_END] = "int rlock_owner_end(",
 };
 
 /* ---- What is listed ---- */

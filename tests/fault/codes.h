@@ -29,6 +29,7 @@ enum function {
     HELD,
     LAST_FAILURE,
     OP_FAILURE,
+    OWNER_END,
     FUNCTIONS
 };
 

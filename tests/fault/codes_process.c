@@ -55,6 +55,7 @@ static void call_while_closing(const struct rlock_loss *loss, void *payload)
 
     (void)loss;
     (void)record(NEW, rlock_reentrant_new(stage->client, "b", NULL, &nobody));
+    (void)record(OWNER_END, rlock_owner_end(stage->client, 1));
     (void)record(SCAN, rlock_admin_scan(stage->client, NULL, pass_key, NULL));
 }
 
@@ -133,6 +134,7 @@ void play_fork(struct fixture *f)
         call_group(&group);
         (void)record(DISPATCH, rlock_client_dispatch(looped.client));
         (void)record(NEW, rlock_reentrant_new(stage.client, "b", NULL, &nobody));
+        (void)record(OWNER_END, rlock_owner_end(stage.client, 1));
         (void)record(MULTI_NEW, rlock_multi_new(group.members, 2, NULL, &nobody));
         (void)record(REDLOCK_NEW, rlock_redlock_new(group.members, 2, NULL, &nobody));
         _exit(0);

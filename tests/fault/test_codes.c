@@ -292,6 +292,8 @@ static void play_arguments(struct fixture *f)
     (void)record(LAST_FAILURE, rlock_last_failure(NULL));
     (void)record(LAST_FAILURE, rlock_last_failure(&failure));
     (void)record(HELD, rlock_held(NULL, 0, NULL));
+    (void)record(OWNER_END, rlock_owner_end(stage.client, 0));
+    (void)record(OWNER_END, rlock_owner_end(stage.client, 4711));
     close_stage(&stage);
 }
 

@@ -35,9 +35,8 @@ void sim_check_ears(struct sim_world *world);
 /* After a call: what it leaves behind. */
 void sim_note_ended(struct sim_user *user);
 /* Its owner has given up all levels of it, and does not know when the server lets go of it. */
-/* Whether the client still gives back what the call of its user may have been granted; or has done
- * so until the lease ended. */
-bool sim_is_given_back(const struct sim_user *user);
+/* Whether the client releases the number, of which its owner has nothing any more. */
+bool sim_is_released(const struct sim_client *client, uint64_t number);
 void sim_note_given_up(struct sim_user *user, unsigned side, int64_t since);
 bool sim_is_on_server(const struct sim_user *user, unsigned side, uint64_t number);
 /* The hold was lost, though a copy of its acquire may run yet. */

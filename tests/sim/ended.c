@@ -109,6 +109,19 @@ bool sim_is_ended(const struct sim_client *client, uint64_t number)
     return false;
 }
 
+bool sim_is_released(const struct sim_client *client, uint64_t number)
+{
+    const struct rlock__hold *row = sim_find_hold(client, number);
+    const struct rlock__ticket *ticket;
+
+    DL_FOREACH(client->core.recovery.tickets, ticket) {
+        if (ticket->number == number) {
+            return true;
+        }
+    }
+    return row != NULL && row->grant->releasing;
+}
+
 bool sim_is_given_back(const struct sim_user *user)
 {
     const struct rlock__call *call = &user->call;

@@ -191,10 +191,16 @@ static void leave(struct sim_owner *owner)
 
     rlock__timer_unset(&sim_home(process->all)->timers, &owner->drive);
     sim_owner_done(owner);
+    if (group->is_ended) {
+        rlock__group_owner_end(group);
+    }
     drain(process, group);
     group->busy = false;
     group->users--;
     sim_group_drop(process, group);
+    if (owner->is_ended) {
+        sim_owner_become_another(owner);
+    }
 }
 
 void sim_drive(struct sim_owner *owner)
@@ -296,6 +302,23 @@ void sim_drive_thread_exit(struct sim_owner *owner)
                                         sim_clock(client));
                 sim_pump(client);
             }
+            settle(process, group);
+            group->users--;
+        }
+        after = group->next;
+        sim_group_drop(process, group);
+    }
+}
+
+void sim_drive_owner_end(struct sim_owner *owner)
+{
+    struct sim_process *process = owner->process;
+    struct rlock__group *group, *after;
+
+    for (group = process->groups; group != NULL; group = after) {
+        if (group->owner.given && group->owner.id == owner->owner.id) {
+            group->users++;
+            rlock__group_owner_end(group);
             settle(process, group);
             group->users--;
         }

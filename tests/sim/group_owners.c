@@ -189,11 +189,12 @@ static void cancel(struct sim_owner *owner)
     }
 }
 
-static void become_another(struct sim_owner *owner)
+void sim_owner_become_another(struct sim_owner *owner)
 {
     owner->group = NULL;
     owner->depth = 0;
     owner->renewed_from = 0;
+    owner->is_ended = false;
     owner->owner.id += 100;
     sim_owner_plan(owner, RLOCK__MS);
 }
@@ -210,10 +211,47 @@ static void thread_exit(struct sim_owner *owner)
     while (twin != NULL) {
         struct sim_owner *next = sim_twin_next(owner, twin);
 
-        become_another(twin);
+        sim_owner_become_another(twin);
         twin = next;
     }
-    become_another(owner);
+    sim_owner_become_another(owner);
+}
+
+/* The program reports that an owner with an id has ended, maybe during its call. */
+static void owner_end(struct sim_owner *owner)
+{
+    struct sim_owner *twin = sim_twin_next(owner, NULL);
+
+    sim_trace(sim_home(owner->process->all), "process %u: owner %llu ends", owner->process->index,
+              (unsigned long long)owner->owner.id);
+    owner->is_ended = owner->calling;
+    sim_drive_owner_end(owner);
+    if (owner->depth > 0 && !owner->calling && owner->told_at == RLOCK__NEVER) {
+        sim_violate(sim_home(owner->process->all),
+                    "process %u owner %llu, lock %u: ended, and nobody is told",
+                    owner->process->index, (unsigned long long)owner->owner.id, owner->lock);
+    }
+    if (owner->is_ended && owner->calling && owner->taking && !owner->cancelled) {
+        cancel(owner);
+    }
+    while (twin != NULL) {
+        struct sim_owner *next = sim_twin_next(owner, twin);
+
+        sim_owner_become_another(twin);
+        twin = next;
+    }
+    if (!owner->is_ended && !owner->calling) {
+        sim_owner_become_another(owner);
+    }
+}
+
+static bool may_end(const struct sim_owner *owner)
+{
+    const struct sim_owner *twin = sim_twin_next(owner, NULL);
+    const struct sim_groups *all = owner->process->all;
+
+    return owner->owner.given && !owner->is_ended && (twin == NULL || !twin->calling) &&
+           (owner->calling || owner->depth > 0) && !all->healed && all->config.faults > 0;
 }
 
 static void on_act(struct rlock__timer *timer, int64_t now)
@@ -227,6 +265,8 @@ static void on_act(struct rlock__timer *timer, int64_t now)
         sim_owner_plan(owner, owner->process->clients[0]->paused_until - home->now + 1);
     } else if (is_elsewhere(owner)) {
         sim_owner_plan(owner, 1 + sim_random(home, 5 * RLOCK__MS));
+    } else if (may_end(owner) && sim_chance(home, owner->calling ? 100 : 40)) {
+        owner_end(owner);
     } else if (owner->calling) {
         if (owner->taking && !owner->cancelled && !all->healed && sim_chance(home, 300)) {
             cancel(owner);

@@ -77,6 +77,7 @@ struct sim_owner {
     unsigned lock;
     struct rlock__group *group; /* of that lock; NULL none */
     bool calling, taking, cancelled;
+    bool is_ended; /* it was reported to have ended during its call */
     struct rlock__effort effort;
     int64_t due;  /* when the call must be back, by its clock */
     bool excused; /* something may have taken longer than it should since its call began */
@@ -188,6 +189,7 @@ int sim_drive_owe(struct sim_owner *owner);
 void sim_group_drop(struct sim_process *process, struct rlock__group *group);
 /* An owner's thread ends. */
 void sim_drive_thread_exit(struct sim_owner *owner);
+void sim_drive_owner_end(struct sim_owner *owner);
 
 /* ---- group_owners.c ---- */
 
@@ -198,6 +200,8 @@ struct sim_owner *sim_twin_next(const struct sim_owner *owner, const struct sim_
 bool sim_twin_has(const struct sim_owner *owner, struct sim_place place);
 /* Its call is over. */
 void sim_owner_done(struct sim_owner *owner);
+/* The owner is gone, and another one takes its place. */
+void sim_owner_become_another(struct sim_owner *owner);
 /* The loss of a group's whole is reported. */
 void sim_owner_told(struct sim_process *process, const struct rlock__group *group,
                     const struct rlock__loss *loss);

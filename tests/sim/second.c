@@ -17,7 +17,7 @@ static bool may_begin(const struct sim_user *user)
 
     return client->world->config.seconds && user->owner.given && user->calling &&
            user->call.kind != RLOCK__COMMAND && user->holds[user->side].depth != 0 &&
-           !user->second.is_calling && !client->closed;
+           !user->second.is_calling && !user->is_ended && !client->closed;
 }
 
 static void begin(struct sim_user *user)

@@ -125,6 +125,32 @@ static void check_given(const struct sim_client *client, const struct sim_user *
     }
 }
 
+static bool is_held(const struct sim_user *user, unsigned side)
+{
+    return user->holds[side].depth != 0 && sim_valid_until(&user->holds[side]) != 0;
+}
+
+static void check_ended(const struct sim_user *user, const bool *held)
+{
+    const struct sim_client *client = user->client;
+
+    for (unsigned side = 0; side < SIM_SIDES; side++) {
+        if (held[side] && (!user->holds[side].lost || sim_valid_until(&user->holds[side]) != 0)) {
+            sim_violate(client->world, "client %u: an owner that holds %s ended, nobody is told",
+                        client->index, client->world->keys[user->key]);
+        }
+    }
+}
+
+static void become_another(struct sim_user *user)
+{
+    user->holds[0].depth = user->holds[1].depth = 0;
+    user->is_ended = false;
+    user->owner.id += 100;
+    drop_claims(user);
+    sim_user_plan(user, RLOCK__MS);
+}
+
 /* The thread ends; another takes its place. */
 static void thread_exit(struct sim_user *user)
 {
@@ -137,7 +163,7 @@ static void thread_exit(struct sim_user *user)
     sim_trace(client->world, "client %u: thread %llu ends", client->index,
               (unsigned long long)user->owner.id);
     for (unsigned side = 0; side < SIM_SIDES; side++) {
-        held[side] = user->holds[side].depth != 0 && sim_valid_until(&user->holds[side]) != 0;
+        held[side] = is_held(user, side);
         client->left[client->n_left++ % SIM_LEFT] = user->holds[side].number;
     }
     for (unsigned side = 0; side < SIM_SIDES && client->specs[side][user->key] != NULL; side++) {
@@ -146,16 +172,41 @@ static void thread_exit(struct sim_user *user)
         check_given(client, user, valid);
         sim_pump(client);
     }
+    check_ended(user, held);
+    become_another(user);
+}
+
+/* The program reports that an owner with an id has ended, maybe during its call. */
+static void owner_end(struct sim_user *user)
+{
+    struct sim_client *client = user->client;
+    bool held[SIM_SIDES];
+
+    sim_trace(client->world, "client %u: owner %llu ends", client->index,
+              (unsigned long long)user->owner.id);
     for (unsigned side = 0; side < SIM_SIDES; side++) {
-        if (held[side] && (!user->holds[side].lost || sim_valid_until(&user->holds[side]) != 0)) {
-            sim_violate(client->world, "client %u: a thread that holds %s ended, nobody is told",
+        held[side] = is_held(user, side);
+    }
+    user->is_ended = true;
+    user->cancelled = sim_clock(client);
+    rlock__core_owner_end(&client->core, user->owner.id, sim_clock(client));
+    for (unsigned side = 0; side < SIM_SIDES; side++) {
+        if (held[side] && !sim_is_released(client, user->holds[side].number)) {
+            sim_violate(client->world, "client %u: an owner ended, and nobody gives back its %s",
                         client->index, client->world->keys[user->key]);
         }
-        user->holds[side].depth = 0;
     }
-    user->owner.id += 100;
-    drop_claims(user);
-    sim_user_plan(user, RLOCK__MS);
+    sim_pump(client);
+    check_ended(user, held);
+    if (user->is_ended && !user->calling) {
+        become_another(user);
+    }
+}
+
+static bool may_end(const struct sim_user *user)
+{
+    return user->owner.given && user->client->world->config.faults != 0 &&
+           user->call.kind != RLOCK__COMMAND && !user->second.is_calling && !user->is_ended;
 }
 
 static void on_act(struct rlock__timer *timer, int64_t now)
@@ -172,7 +223,9 @@ static void on_act(struct rlock__timer *timer, int64_t now)
     } else if (user->second.is_calling && !user->calling) { /* until that is over */
         sim_user_plan(user, RLOCK__MS + sim_random(world, 10 * RLOCK__MS));
     } else if (user->calling) { /* it waits long: now and then it is cancelled */
-        if (sim_chance(world, 300)) {
+        if (may_end(user) && sim_chance(world, 100)) {
+            owner_end(user);
+        } else if (sim_chance(world, 300)) {
             sim_trace(world, "client %u user %llu: cancel", client->index,
                       (unsigned long long)user->owner.id);
             user->cancelled = sim_clock(client);
@@ -193,6 +246,8 @@ static void on_act(struct rlock__timer *timer, int64_t now)
         sim_force_look(user);
     } else if (!sim_user_holds(user)) {
         take(user);
+    } else if (may_end(user) && sim_chance(world, 40)) {
+        owner_end(user);
     } else if (!user->owner.given && world->config.faults != 0 && sim_chance(world, 20)) {
         thread_exit(user);
     } else if (user->holds[0].depth + user->holds[1].depth < 3 && sim_chance(world, 250)) {
@@ -273,7 +328,13 @@ void sim_user_done(struct sim_user *user)
     hold->begun &= hold->depth != 0;
     sim_note_ended(user);
     drop_claims(user);
-    if (!client->closed) {
+    if (user->is_ended) {
+        if (taking && call->code == 0) {
+            sim_violate(world, "client %u: %s is granted to an owner that has ended", client->index,
+                        world->keys[user->key]);
+        }
+        become_another(user);
+    } else if (!client->closed) {
         int64_t most = world->config.hasty ? 2 * RLOCK__MS : 50 * RLOCK__MS;
 
         most = sim_chance(world, 100) ? 2 * world->config.lease : most;

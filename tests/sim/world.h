@@ -145,6 +145,7 @@ struct sim_user {
     int64_t began, cancelled;  /* client's clock; 0 not cancelled */
     struct rlock__timer act;
     struct sim_second second;
+    bool is_ended;                 /* its owner was reported to have ended during its call */
     bool doomed_call;              /* the server lost its data while the call was on its way */
     int64_t began_at;              /* world clock */
     bool knew_loss;                /* the hold of its call was lost when that began */

@@ -55,14 +55,14 @@ TEST(what_is_no_code_is_unknown)
 
 TEST(each_reason_has_its_text)
 {
-    for (int i = RLOCK_LOST_EXPIRED; i <= RLOCK_LOST_RESTARTED; i++) {
+    for (int i = RLOCK_LOST_EXPIRED; i <= RLOCK_LOST_OWNER_ENDED; i++) {
         assert_string_not_equal(rlock_reason_text(i), "unknown");
-        for (int j = i + 1; j <= RLOCK_LOST_RESTARTED; j++) {
+        for (int j = i + 1; j <= RLOCK_LOST_OWNER_ENDED; j++) {
             assert_string_not_equal(rlock_reason_text(i), rlock_reason_text(j));
         }
     }
     assert_string_equal(rlock_reason_text(0), "unknown");
-    assert_string_equal(rlock_reason_text(RLOCK_LOST_RESTARTED + 1), "unknown");
+    assert_string_equal(rlock_reason_text(RLOCK_LOST_OWNER_ENDED + 1), "unknown");
 }
 
 TEST(a_detail_is_kept_until_the_next_call)

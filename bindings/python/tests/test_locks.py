@@ -182,7 +182,7 @@ def test_a_lost_hold_is_told_once_and_by_the_unlock(url, name):
                 until(lambda: losses, "the loss is told")
         assert raised.value.text == "the hold was lost before its unlock"
         assert not lock.force_unlock()
-    assert losses == [(name, "reentrant", hold.owner, rlock.Reason.FORCED, "forced")]
+    assert losses == [(name, "reentrant", hold.owner, rlock.Reason.FORCED, "forced", 1)]
 
 
 def test_an_exception_of_the_body_goes_before_that_of_the_unlock(client, name, caplog):

@@ -114,10 +114,10 @@ void rlock__hold_leave(struct rlock__hold *hold, int64_t now)
     assert(hold->lined == 0);
     assert(hold->owed.n == 0 || hold->spec->core->closed); /* all owed levels are released */
     hold->busy = false;
-    if (hold->spec->core->closed) {
-        rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);
+    if (hold->spec->core->closed || hold->is_ended) {
+        rlock__hold_lose(hold, hold->is_ended ? RLOCK_LOST_OWNER_ENDED : RLOCK_LOST_CLOSED, now);
     }
-    if (hold->state == RLOCK__HOLD_NONE || hold->spec->core->closed) {
+    if (hold->state == RLOCK__HOLD_NONE || hold->spec->core->closed || hold->is_ended) {
         rlock__hold_free(hold);
     }
 }

@@ -252,16 +252,26 @@ void rlock__core_cancel_call(struct rlock__core *core, struct rlock__call *call,
     rlock__finish_event(core, now);
 }
 
+/* Whether a call waits with this signal; or, without one, for this owner. */
+static bool is_meant(const struct rlock__call *call, const void *cancel, uint64_t owner)
+{
+    if (call->kind != RLOCK__ACQUIRE) {
+        return false;
+    }
+    return cancel != NULL ? call->cancel == cancel
+                          : call->owner.given && call->owner.id == owner && !call->member;
+}
+
 /* Begins with the last call. Otherwise a call would become the head of its wait queue, and ask the
  * server, only to be canceled next. */
-void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t now)
+static void cancel_calls(struct rlock__core *core, const void *cancel, uint64_t owner, int64_t now)
 {
     struct rlock__call *call = core->calls != NULL ? core->calls->all_prev : NULL;
 
     while (call != NULL) {
         struct rlock__call *before = call == core->calls ? NULL : call->all_prev;
 
-        if (call->kind == RLOCK__ACQUIRE && call->cancel == cancel) {
+        if (is_meant(call, cancel, owner)) {
             rlock__acquire_cancel(call, now);
         }
         if (before != NULL &&
@@ -270,6 +280,28 @@ void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t no
             before = core->calls != NULL ? core->calls->all_prev : NULL;
         }
         call = before;
+    }
+}
+
+void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t now)
+{
+    cancel_calls(core, cancel, 0, now);
+    rlock__finish_event(core, now);
+}
+
+void rlock__core_owner_end(struct rlock__core *core, uint64_t owner, int64_t now)
+{
+    struct rlock__hold *hold, *after;
+
+    cancel_calls(core, NULL, owner, now);
+    DL_FOREACH_SAFE(core->rows.holds, hold, after) {
+        if (hold->given && hold->owner_id == owner && hold->count > hold->members) {
+            hold->is_ended = true;
+            rlock__hold_lose(hold, RLOCK_LOST_OWNER_ENDED, now);
+            if (!hold->busy) {
+                rlock__hold_free(hold);
+            }
+        }
     }
     rlock__finish_event(core, now);
 }

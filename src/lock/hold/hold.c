@@ -141,7 +141,8 @@ static void report(struct rlock__hold *hold, enum rlock_reason reason)
 static bool may_be_there(enum rlock_reason reason)
 {
     return reason == RLOCK_LOST_EXPIRED || reason == RLOCK_LOST_CLOSED ||
-           reason == RLOCK_LOST_RESTARTED || reason == RLOCK_LOST_NOT_REPLICATED;
+           reason == RLOCK_LOST_RESTARTED || reason == RLOCK_LOST_NOT_REPLICATED ||
+           reason == RLOCK_LOST_OWNER_ENDED;
 }
 
 void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now)

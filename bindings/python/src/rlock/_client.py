@@ -11,7 +11,7 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Generic, Optional
 
-from ._errors import Code, check, error
+from ._errors import Code, Error, check, error
 from ._greenlets import refuse_greenlets
 from ._hold import AsyncHold, ThreadState
 from ._lock import AsyncLock, L, Lock, ReadWrite
@@ -56,6 +56,13 @@ class _Open:
             if not self.clients:
                 raise error(Code.ECLOSED)
             return function(self.clients[0], *arguments)
+
+    def end_owner(self, owner: int) -> None:
+        """The library reports what it held as lost, and gives it back."""
+        try:
+            check(self.call(lib.rlock_owner_end, owner))
+        except Error:
+            pass  # nothing is held any more: the client is closed, or this is a child of fork
 
     def close(self) -> None:
         try:
@@ -155,7 +162,7 @@ class Client(BaseClient[Lock]):
     def _thread_state(self) -> ThreadState:
         state = self._known_thread()
         if state is None:
-            state = self._thread.state = ThreadState(self.new_owner())
+            state = self._thread.state = ThreadState(self.new_owner(), self._open.end_owner)
         return state
 
     def close(self) -> None:

@@ -40,7 +40,6 @@ class Code(enum.IntEnum):
 class Reason(enum.IntEnum):
     """Why a hold was lost."""
 
-    OWNER_ENDED = -1  # this package found it: the thread ended, or the program dropped the Hold
     EXPIRED = 1
     TAKEN = 2
     DELETED = 3
@@ -51,6 +50,7 @@ class Reason(enum.IntEnum):
     THREAD_EXITED = 8
     FORCED = 9
     RESTARTED = 10
+    OWNER_ENDED = 11  # the thread ended, or the program dropped the Hold
 
 
 class Error(Exception):

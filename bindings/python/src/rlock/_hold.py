@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weakref
 import warnings
-from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar
 
 from ._errors import Error, check
 from ._operation import Level, already_over, log
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ._lock import AsyncLock, BaseLock, Lock
 
 DROPPED = "the program dropped the hold without unlocking it"
-THREAD_ENDED = "the thread ended without unlocking it"
 
 B = TypeVar("B", bound="BaseLock")
 
@@ -110,8 +109,9 @@ class AsyncHold(BaseHold["AsyncLock"]):
 class ThreadState:
     """What a client has of one thread: it ends with the thread, or with the client."""
 
-    def __init__(self, owner: int) -> None:
+    def __init__(self, owner: int, end: Callable[[int], None]) -> None:
         self.owner = owner
+        self._end = end
         self.levels: weakref.WeakSet[Level] = weakref.WeakSet()
         self.entered: list[Hold] = []  # by with lock, and by acquire()
 
@@ -123,5 +123,8 @@ class ThreadState:
         raise already_over()
 
     def __del__(self) -> None:
-        for level in list(self.levels):
-            level.drop(THREAD_ENDED)
+        live = [level for level in list(self.levels) if level.is_live()]
+        for level in live:
+            level.end()
+        if live:
+            self._end(self.owner)

@@ -25,6 +25,7 @@ class Loss(NamedTuple):
     owner: int
     reason: Reason
     text: str
+    levels: int  # that nobody had unlocked
 
 
 class Events:
@@ -99,6 +100,10 @@ class Level:
     def grant(self) -> None:
         self._live[0] = 1
 
+    def end(self) -> None:
+        """Nobody unlocks it any more."""
+        self._live[0] = 0
+
     def lock(self, milliseconds: int, take: Any, grant: Any) -> int:
         return int(lib.rlock_py_lock(self.handle, milliseconds, take, grant, self._live))
 
@@ -154,7 +159,7 @@ class _Dropped(Operation):
         level = self._level
         told = (Code.ELOST, Code.ENOTOWNER, Code.ECLOSED)  # or it was over before
         if self._why is not None and self.code not in told:
-            level.events.lost(Loss(level.name, level.kind, level.owner, Reason.OWNER_ENDED, self._why))
+            level.events.lost(Loss(level.name, level.kind, level.owner, Reason.OWNER_ENDED, self._why, 1))
 
 
 def already_over() -> Error:
@@ -177,7 +182,7 @@ def rlock_py_lost(loss: Any, payload: Any) -> None:
     events = ffi.from_handle(payload)
     name = ffi.buffer(loss.name, loss.name_len)[:].decode("utf-8", "surrogateescape")
     text = string(lib.rlock_reason_text(loss.reason))
-    events.lost(Loss(name, string(loss.kind), loss.owner, Reason(loss.reason), text))
+    events.lost(Loss(name, string(loss.kind), loss.owner, Reason(loss.reason), text, loss.levels))
 
 
 def rlock_py_log(line: Any, payload: Any) -> None:
