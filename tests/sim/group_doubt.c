@@ -197,7 +197,7 @@ void sim_groups_check_doubt(struct sim_owner *owner)
         if (!taking || group->count == 0 || member->tried) {
             least += is_in_doubt(owner, i, false);
             n += is_in_doubt(owner, i, true) ||
-                 (!taking && member->call.kind == RLOCK__RELEASE && member->code == RLOCK_EINDOUBT);
+                 (member->call.kind == RLOCK__RELEASE && member->code == RLOCK_EINDOUBT);
         }
     }
     if (code == RLOCK_EINDOUBT && n <= most && (taking || !multi)) {

@@ -125,6 +125,8 @@ static void begin_hello(struct sim_client *client, struct sim_link *link)
 static void begin_connect(struct sim_link *link)
 {
     struct sim_client *client = link->client;
+    struct sim_world *world = client->world;
+    int64_t round_trip;
 
     if (!link->is_sub) {
         link->n_unfenced = rlock__link_begin(sim_core_link(link), link->unfenced);
@@ -132,8 +134,11 @@ static void begin_connect(struct sim_link *link)
         return; /* nobody wants it any more */
     }
     link->state = SIM_CONNECTING;
-    rlock__timer_set(&client->world->timers, &link->timer,
-                     client->world->now + 2 * sim_delay(client, client->world));
+    round_trip = 2 * sim_delay(client, world);
+    if (round_trip > 2 * world->config.delay_max) {
+        client->hampered = rlock__max(client->hampered, world->now + round_trip);
+    }
+    rlock__timer_set(&world->timers, &link->timer, world->now + round_trip);
 }
 
 static void on_link_timer(struct rlock__timer *timer, int64_t now)
