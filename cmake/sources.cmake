@@ -16,6 +16,7 @@ set(RLOCK_SOURCES
     src/base/uuid.c
     src/client/async.c
     src/client/dispatch.c
+    src/client/extend.c
     src/client/failure.c
     src/client/flags.c
     src/client/group.c
@@ -65,6 +66,7 @@ set(RLOCK_SOURCES
     src/lock/call/batch.c
     src/lock/call/command.c
     src/lock/call/explain.c
+    src/lock/call/extend.c
     src/lock/call/kinds.c
     src/lock/call/late.c
     src/lock/call/line.c
@@ -79,8 +81,10 @@ set(RLOCK_SOURCES
     src/lock/core/reroute.c
     src/lock/doubt.c
     src/lock/fenced.c
+    src/lock/hold/extend.c
     src/lock/hold/grant.c
     src/lock/hold/hold.c
+    src/lock/hold/lease.c
     src/lock/hold/levels.c
     src/lock/hold/queue.c
     src/lock/hold/recent.c
@@ -112,6 +116,7 @@ set(RLOCK_SOURCES
     src/lock/spin.c
     src/multi/check.c
     src/multi/effort.c
+    src/multi/extend.c
     src/multi/group.c
     src/multi/group_spec.c
     src/multi/groups.c

@@ -791,6 +791,31 @@ RLOCK_API int rlock_unlock(struct rlock_handle *lock);
 RLOCK_API int rlock_unlock_as(struct rlock_handle *lock, uint64_t owner);
 
 /*
+ * Extends the lease of what an owner holds. owner: 0 is the calling thread.
+ *   lease_ms: after 0 the hold lasts at least so long, counted from before the request. A lease
+ *     never gets shorter: if it lasts longer already, or the client renews it, it stays so. All
+ *     levels share it. 0: the client renews the hold from now on, until the last unlock.
+ *     max_hold_ms limits the lease;
+ *   ret_grant: gets the lease that was asked for, and the validity; NULL for none.
+ * I/O: one round trip, within op_timeout_ms. The call does not wait for the owner's other calls on
+ * a single lock. A lost hold stays lost. A multi-lock is extended if all its members are, a RedLock
+ * if most of them are. The members' max_hold_ms and the RedLock's max_lease_ms apply.
+ * Returns
+ *   RLOCK_ENOTOWNER: the owner holds nothing of it. Levels that belong to a multi-lock or RedLock
+ *     are extended through that lock alone;
+ *   RLOCK_ELOST: the hold is lost;
+ *   RLOCK_EINDOUBT: the server did not answer, or not enough replicas confirmed it. The hold is
+ *     valid as long as it was before, or longer. Call again;
+ *   RLOCK_ECONN, EPERM, EREFUSED: nothing has changed. RLOCK_ECONN: no connection, whatever the
+ *     cause;
+ *   RLOCK_EINVAL: lease_ms is below 10 or within safety_margin_ms, or exceeds a RedLock's
+ *     max_lease_ms;
+ *   RLOCK_ECLOSED, EFORKED, ENOMEM, ERESOURCE, ENOTSUP.
+ */
+RLOCK_API int rlock_extend(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
+                           struct rlock_grant *ret_grant);
+
+/*
  * Releases the lock by force: reads the holder, and deletes the lock if that holder still has it.
  * The caller need not hold the lock: any thread of any process may call this. If a fair lock is
  * free, the call removes the dead waiters from its queue (rlock_info.dead_waiters). If the released
@@ -940,6 +965,11 @@ RLOCK_API RLOCK_CHECK_RESULT int rlock_lock_async(struct rlock_handle *lock, int
 RLOCK_API int rlock_unlock_async(struct rlock_handle *lock, uint64_t owner, rlock_done_fn *done,
                                  void *payload, struct rlock_op **ret_op);
 
+/* Extends what the owner holds: the async form of rlock_extend(). rlock_op_grant() returns the
+ * grant. */
+RLOCK_API int rlock_extend_async(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
+                                 rlock_done_fn *done, void *payload, struct rlock_op **ret_op);
+
 /* Releases the lock by force: the async form of rlock_force_unlock(). */
 RLOCK_API int rlock_force_unlock_async(struct rlock_handle *lock, rlock_done_fn *done,
                                        void *payload, struct rlock_op **ret_op);
@@ -964,9 +994,9 @@ RLOCK_API const char *rlock_op_detail(const struct rlock_op *op);
  * the size is not set. */
 RLOCK_API int rlock_op_failure(const struct rlock_op *op, struct rlock_failure *ret_failure);
 
-/* Writes the grant of an rlock_lock_async() that ended with 0. Returns RLOCK_EINVAL for any other
- * operation, or if the grant's size is not set. The times are from now on; the rest is as it was
- * when the operation ended. */
+/* Writes the grant of an rlock_lock_async() or rlock_extend_async() that ended with 0. Returns
+ * RLOCK_EINVAL for any other operation, or if the grant's size is not set. The times are from now
+ * on; the rest is as it was when the operation ended. */
 RLOCK_API int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant);
 
 /* Writes the server's answer to an rlock_inspect_async() that ended with 0. Returns RLOCK_EINVAL

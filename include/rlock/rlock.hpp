@@ -331,6 +331,13 @@ class handle_view
     }
     std::uint32_t hold_count() const noexcept { return rlock_hold_count_as(native_, owner_); }
 
+    /* Extends what the owner holds: rlock_extend(). 0: it is renewed from now on. Returns the code,
+     * and throws nothing: after it the hold is at least as valid as before. */
+    [[nodiscard]] std::error_code extend(milliseconds lease) noexcept
+    {
+        return detail::error(rlock_extend(native_, owner_, lease.count(), nullptr));
+    }
+
     /* Opens the lock for any caller. Returns whether it was locked: rlock_force_unlock(). */
     bool force_unlock()
     {
@@ -451,6 +458,13 @@ class [[nodiscard]] hold
     std::error_code unlock() noexcept { return std::exchange(view_, {}).try_unlock(); }
     /* Like unlock(), for coroutines: co_await held.async_unlock(). */
     [[nodiscard]] async_unlock_call async_unlock();
+
+    /* Extends the lease; 0: the hold is renewed from now on. Returns the code of rlock_extend();
+     * RLOCK_EINVAL if the hold is empty. */
+    [[nodiscard]] std::error_code extend(milliseconds lease) noexcept
+    {
+        return view_.extend(lease);
+    }
 
     /* Return whether, and for how long, the program may rely on the hold now. Local. */
     bool is_valid() const noexcept { return view_.is_valid(); }

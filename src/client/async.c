@@ -7,7 +7,7 @@
 #include "base/sized.h"
 #include "client/lock.h"
 
-enum asked { TAKE, LEAVE, FORCE, INSPECT };
+enum asked { TAKE, LEAVE, EXTEND, FORCE, INSPECT };
 
 struct rlock_op {
     struct rlock__op op;
@@ -18,7 +18,7 @@ struct rlock_op {
     void *payload;
     atomic_uint refs;
     atomic_int code; /* RLOCK_UNDER_WAY until all else is there */
-    uint64_t owner;  /* TAKE */
+    uint64_t owner;  /* TAKE, EXTEND */
     bool was_locked;
     const struct rlock_info *info; /* INSPECT: what the servers said; the inquiry's */
 };
@@ -155,6 +155,26 @@ int rlock_unlock_async(struct rlock_handle *lock, uint64_t owner, rlock_done_fn 
     return code;
 }
 
+int rlock_extend_async(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
+                       rlock_done_fn *done, void *payload, struct rlock_op **ret_op)
+{
+    RLOCK__WHOLE;
+    struct rlock_op *op;
+    int code = rlock__lock_check_open(lock);
+
+    code = code == 0 ? rlock__lease_read(&lease_ms) : code;
+    code = code == 0 ? check_owner(owner) : code;
+    code = code == 0 ? op_new(EXTEND, lock, done, payload, &op) : code;
+    if (code == 0) {
+        struct rlock__owner given = {.id = owner, .given = true};
+
+        op->owner = owner;
+        code = lock->vtable->begin_extend(lock, lease_ms * RLOCK__MS, given, &op->op);
+        code = started(op, code, ret_op);
+    }
+    return code;
+}
+
 static int inquire(enum asked asked, struct rlock_handle *lock, rlock_done_fn *done, void *payload,
                    struct rlock_op **ret_op)
 {
@@ -211,10 +231,10 @@ int rlock_op_failure(const struct rlock_op *op, struct rlock_failure *ret_failur
 }
 
 /* Whether it has such a result, and there is room for it. */
-static int check_result(const struct rlock_op *op, enum asked asked, const void *room)
+static int check_result(const struct rlock_op *op, bool has_it, const void *room)
 {
     rlock__detail_clear();
-    if (op->asked != asked || rlock_op_code(op) != 0) {
+    if (!has_it || rlock_op_code(op) != 0) {
         return rlock__fail(RLOCK_EINVAL, "the operation has no such result");
     }
     if (room == NULL || !rlock__sized_is_valid(room)) {
@@ -225,7 +245,7 @@ static int check_result(const struct rlock_op *op, enum asked asked, const void 
 
 int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant)
 {
-    int code = check_result(op, TAKE, ret_grant);
+    int code = check_result(op, op->asked == TAKE || op->asked == EXTEND, ret_grant);
 
     if (code == 0) {
         rlock__grant_give(&op->op.standing, op->owner, rlock__now_us(), ret_grant);
@@ -235,7 +255,7 @@ int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant)
 
 int rlock_op_info(const struct rlock_op *op, struct rlock_info *ret_info)
 {
-    int code = check_result(op, INSPECT, ret_info);
+    int code = check_result(op, op->asked == INSPECT, ret_info);
 
     if (code == 0) {
         rlock__sized_give(ret_info, op->info);

@@ -11,7 +11,7 @@
 /* ---- Taking and leaving ---- */
 
 /* What the members' clients have in common. */
-static int read_clients(const struct rlock_handle *lock, const struct rlock_take *take,
+static int read_clients(const struct rlock_handle *lock, struct rlock_cancel *cancel,
                         struct rlock__effort *inout_effort, int64_t *ret_longest)
 {
     const struct rlock__group_spec *spec = lock->group;
@@ -22,8 +22,8 @@ static int read_clients(const struct rlock_handle *lock, const struct rlock_take
         const struct rlock__core *core = &client->core;
         int code = rlock__client_check(client);
 
-        if (code == 0 && take->cancel != NULL) {
-            code = rlock__cancel_watch(client, take->cancel);
+        if (code == 0 && cancel != NULL) {
+            code = rlock__cancel_watch(client, cancel);
         }
         if (code != 0) {
             return code;
@@ -41,6 +41,20 @@ static int read_clients(const struct rlock_handle *lock, const struct rlock_take
     return 0;
 }
 
+/* The same, with the lease that the lock allows. */
+static int read_effort(const struct rlock_handle *lock, struct rlock_cancel *cancel,
+                       struct rlock__effort *inout_effort)
+{
+    int64_t max_lease = lock->group->max_lease_us, longest = 0;
+    int code = read_clients(lock, cancel, inout_effort, &longest);
+
+    longest = inout_effort->lease_us != 0 ? inout_effort->lease_us : longest;
+    if (code == 0 && max_lease != 0 && longest > max_lease) {
+        return rlock__fail(RLOCK_EINVAL, "the lease is longer than the RedLock's max_lease_ms");
+    }
+    return code;
+}
+
 static int begin_take(const struct rlock_handle *lock, int64_t wait_ms,
                       const struct rlock_take *take, struct rlock__owner owner,
                       struct rlock__op *op)
@@ -48,15 +62,11 @@ static int begin_take(const struct rlock_handle *lock, int64_t wait_ms,
     struct rlock__effort effort = {.wait_us = wait_ms * RLOCK__MS,
                                    .lease_us = take->lease_ms * RLOCK__MS,
                                    .cancel = rlock__cancel_id(take->cancel)};
-    int64_t max_lease = lock->group->max_lease_us, longest = 0, wait;
-    int code = read_clients(lock, take, &effort, &longest);
+    int64_t wait;
+    int code = read_effort(lock, take->cancel, &effort);
 
     if (code != 0) {
         return code;
-    }
-    longest = effort.lease_us != 0 ? effort.lease_us : longest;
-    if (max_lease != 0 && longest > max_lease) {
-        return rlock__fail(RLOCK_EINVAL, "the lease is longer than the RedLock's max_lease_ms");
     }
     wait = effort.wait_us == 0 ? effort.op_timeout_us : effort.wait_us;
     op->group_op = (struct rlock__group_op){
@@ -86,6 +96,25 @@ static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owne
         rlock__thread_forget_group(lock->group);
     }
     return code;
+}
+
+static int begin_extend(const struct rlock_handle *lock, int64_t lease_us,
+                        struct rlock__owner owner, struct rlock__op *op)
+{
+    struct rlock__effort effort = {.lease_us = lease_us};
+    int code = read_effort(lock, NULL, &effort);
+
+    if (code != 0) {
+        return code;
+    }
+    op->group_op =
+        (struct rlock__group_op){.spec = lock->group,
+                                 .owner = owner,
+                                 .extends = true,
+                                 .effort = effort,
+                                 .deadline = rlock__later(rlock__now_us(), effort.op_timeout_us),
+                                 .results = lock->results};
+    return rlock__group_op_begin(&op->group_op);
 }
 
 static void await(const struct rlock_handle *lock, struct rlock__op *op)
@@ -147,6 +176,7 @@ static void cancel(const struct rlock_handle *lock, struct rlock__op *op)
 static const struct rlock__vtable vtable = {
     .begin_take = begin_take,
     .begin_leave = begin_leave,
+    .begin_extend = begin_extend,
     .wait = await,
     .known = known,
     .standing = standing,

@@ -67,11 +67,13 @@ int rlock__lock_check_open(const struct rlock_handle *lock)
 
 /* ---- Taking ---- */
 
-static int owner_of(uint64_t id, struct rlock__owner *ret_owner)
+int rlock__lease_read(int64_t *inout_lease_ms)
 {
-    *ret_owner =
-        (struct rlock__owner){.id = id != 0 ? id : rlock__thread_number(), .given = id != 0};
-    return ret_owner->id != 0 ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
+    if (*inout_lease_ms != 0 && *inout_lease_ms < LEASE_MIN_MS) {
+        return rlock__fail(RLOCK_EINVAL, "lease_ms must be 0, or at least %d", LEASE_MIN_MS);
+    }
+    *inout_lease_ms = rlock__min(*inout_lease_ms, RLOCK_TIME_MAX_MS);
+    return 0;
 }
 
 int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
@@ -88,10 +90,8 @@ int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
             RLOCK_EINVAL,
             "the take's size is not set, or it wants what this library does not know");
     }
-    if (copy.lease_ms != 0 && copy.lease_ms < LEASE_MIN_MS) {
-        return rlock__fail(RLOCK_EINVAL, "lease_ms must be 0, or at least %d", LEASE_MIN_MS);
-    }
-    if (rlock__flags_check("rlock_take", copy.flags, RLOCK__TAKE_FLAGS) != 0) {
+    if (rlock__lease_read(&copy.lease_ms) != 0 ||
+        rlock__flags_check("rlock_take", copy.flags, RLOCK__TAKE_FLAGS) != 0) {
         return RLOCK_EINVAL;
     }
     if ((copy.flags & RLOCK_TAKE_NEW_OWNER) != 0) {
@@ -100,15 +100,12 @@ int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
         }
         copy.owner = rlock_owner_new(lock->client);
     }
-    copy.lease_ms = rlock__min(copy.lease_ms, RLOCK_TIME_MAX_MS);
     *inout_wait_ms = *inout_wait_ms > RLOCK_TIME_MAX_MS ? RLOCK_FOREVER : *inout_wait_ms;
     *ret_take = copy;
     return 0;
 }
 
-/* Whether a call may wait here. A callback may wait for the servers' answers alone, and wait_ms is
- * how much longer it would. */
-static int check_wait(const struct rlock_handle *lock, int64_t wait_ms)
+int rlock__check_wait(const struct rlock_handle *lock, int64_t wait_ms)
 {
     int code = 0;
 
@@ -122,16 +119,6 @@ static int check_wait(const struct rlock_handle *lock, int64_t wait_ms)
         return rlock__fail(RLOCK_EDEADLOCK, "a callback must not wait; try instead");
     }
     return 0;
-}
-
-/* Waits for what began, unless the code says that it did not. */
-static int end(const struct rlock_handle *lock, struct rlock__op *op, int code)
-{
-    if (code != 0) {
-        return code;
-    }
-    lock->vtable->wait(lock, op);
-    return op->code == 0 ? 0 : rlock__fail_as(op->code, op->texts);
 }
 
 /* Whether the caller could not unlock what it takes, since it would not know the new owner. */
@@ -161,13 +148,14 @@ int rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const struct rloc
         code = rlock__fail(RLOCK_EINVAL, "RLOCK_TAKE_NEW_OWNER needs a grant to fill");
     }
     if (code == 0) {
-        code = check_wait(lock, wait_ms);
+        code = rlock__check_wait(lock, wait_ms);
     }
     if (code == 0) {
-        code = owner_of(checked.owner, &owner);
+        code = rlock__owner_of(checked.owner, &owner);
     }
     if (code == 0) {
-        code = end(lock, &op, lock->vtable->begin_take(lock, wait_ms, &checked, owner, &op));
+        code = rlock__lock_end(lock, &op,
+                               lock->vtable->begin_take(lock, wait_ms, &checked, owner, &op));
     }
     if (code == 0 && ret_grant != NULL) {
         rlock__grant_give(&op.standing, checked.owner, rlock__now_us(), ret_grant);
@@ -197,12 +185,13 @@ int rlock_unlock_as(struct rlock_handle *lock, uint64_t id)
 
     rlock__texts_begin(&texts);
     if (code == 0) {
-        code = check_wait(lock, 0);
+        code = rlock__check_wait(lock, 0);
     }
-    if (code == 0 && owner_of(id, &owner) != 0) { /* a thread that never had a number */
+    if (code == 0 && rlock__owner_of(id, &owner) != 0) { /* a thread that never had a number */
         code = rlock__fail(RLOCK_ENOTOWNER, "not held by this owner");
     }
-    return code == 0 ? end(lock, &op, lock->vtable->begin_leave(lock, owner, &op)) : code;
+    return code == 0 ? rlock__lock_end(lock, &op, lock->vtable->begin_leave(lock, owner, &op))
+                     : code;
 }
 
 int rlock_unlock(struct rlock_handle *lock)
@@ -263,7 +252,7 @@ int rlock_held(const struct rlock_handle *lock, uint64_t id, struct rlock_grant 
         code = rlock__fail(RLOCK_EINVAL, "ret_grant is NULL, or its size is not set");
     }
     if (code == 0 &&
-        (owner_of(id, &owner) != 0 || !lock->vtable->standing(lock, owner, &standing))) {
+        (rlock__owner_of(id, &owner) != 0 || !lock->vtable->standing(lock, owner, &standing))) {
         code = rlock__fail(RLOCK_ENOTOWNER, "not held by this owner");
     }
     if (code == 0) {
@@ -328,7 +317,7 @@ int rlock_inspect(struct rlock_handle *lock, struct rlock_info *ret_info)
         code = rlock__fail(RLOCK_EINVAL, "ret_info is NULL, or its size is not set");
     }
     if (code == 0) {
-        code = check_wait(lock, 0);
+        code = rlock__check_wait(lock, 0);
     }
     if (code == 0) {
         code = rlock__inspect(lock, &info);
@@ -346,7 +335,7 @@ int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked)
     int code = rlock__lock_check_open(lock);
 
     if (code == 0) {
-        code = check_wait(lock, 0);
+        code = rlock__check_wait(lock, 0);
     }
     if (code == 0) {
         code = rlock__force(lock, &was_locked);

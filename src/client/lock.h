@@ -24,6 +24,9 @@ struct rlock__vtable {
     /* Begins to give up one level. The same; but its clients may be closed. */
     int (*begin_leave)(const struct rlock_handle *lock, struct rlock__owner owner,
                        struct rlock__op *op);
+    /* Begins to extend what the owner holds; lease_us 0: it is renewed. As begin_take. */
+    int (*begin_extend)(const struct rlock_handle *lock, int64_t lease_us,
+                        struct rlock__owner owner, struct rlock__op *op);
     /* Waits until an operation without finish is complete, in the thread that began it. */
     void (*wait)(const struct rlock_handle *lock, struct rlock__op *op);
     /* Until when the owner may rely on it, 0 not at all, and how many levels it holds, by what is
@@ -104,6 +107,29 @@ int rlock__lock_check_open(const struct rlock_handle *lock);
  * RLOCK_FOREVER, and an owner that is to be new has its id. */
 int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
                      const struct rlock_take *take, struct rlock_take *ret_take);
+/* The owner with this id; 0: the calling thread. Returns 0 or RLOCK_ENOMEM. */
+static inline int rlock__owner_of(uint64_t id, struct rlock__owner *ret_owner)
+{
+    *ret_owner =
+        (struct rlock__owner){.id = id != 0 ? id : rlock__thread_number(), .given = id != 0};
+    return ret_owner->id != 0 ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
+}
+
+/* Checks a lease, and limits it. Returns 0 or RLOCK_EINVAL. */
+int rlock__lease_read(int64_t *inout_lease_ms);
+/* Whether a call may wait here. A callback may wait for the servers' answers alone, and wait_ms is
+ * how much longer it would. */
+int rlock__check_wait(const struct rlock_handle *lock, int64_t wait_ms);
+/* Waits for what began, unless the code says that it did not. */
+static inline int rlock__lock_end(const struct rlock_handle *lock, struct rlock__op *op, int code)
+{
+    if (code != 0) {
+        return code;
+    }
+    lock->vtable->wait(lock, op);
+    return op->code == 0 ? 0 : rlock__fail_as(op->code, op->texts);
+}
+
 /* Gives what the owner (0: the calling thread) has to the program. */
 void rlock__grant_give(const struct rlock__standing *standing, uint64_t owner, int64_t now,
                        struct rlock_grant *ret_grant);

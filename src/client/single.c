@@ -39,10 +39,14 @@ RLOCK__REQUIRES(core) static void note_standing(struct rlock__op *op)
 {
     const struct rlock__call *call = &op->call;
 
-    if (call->code != 0 || call->kind != RLOCK__ACQUIRE) {
+    if (call->code != 0 || call->kind == RLOCK__RELEASE) {
         return;
     }
     (void)rlock__core_standing(call->spec->core, call->spec, call->owner, &op->standing);
+    if (call->kind == RLOCK__EXTEND) {
+        op->standing.lease_us = call->extend.lease_granted_us;
+        return;
+    }
     op->standing.token = call->acquire.token;
     op->standing.lease_us = call->acquire.lease_granted_us;
 }
@@ -70,21 +74,27 @@ static int begin(const struct rlock_handle *lock, struct rlock__op *op,
     return rlock__begin(lock->client, &op->call, NULL, cancel);
 }
 
+/* A lease has to be longer than what the client never relies on. */
+static int check_lease(const struct rlock_handle *lock, int64_t lease_us)
+{
+    if (lease_us != 0 && rlock__valid_until(&lock->client->core, 0, lease_us) <= 0) {
+        return rlock__fail(RLOCK_EINVAL, "lease_ms lies within the client's safety margin");
+    }
+    return 0;
+}
+
 static int begin_take(const struct rlock_handle *lock, int64_t wait_ms,
                       const struct rlock_take *take, struct rlock__owner owner,
                       struct rlock__op *op)
 {
     int64_t lease_us = take->lease_ms * RLOCK__MS;
-    int code = 0;
+    int code = check_lease(lock, lease_us);
 
-    if (lease_us != 0 && rlock__valid_until(&lock->client->core, 0, lease_us) <= 0) {
-        return rlock__fail(RLOCK_EINVAL, "lease_ms lies within the client's safety margin");
-    }
     op->call.kind = RLOCK__ACQUIRE;
     op->call.owner = owner;
     op->call.acquire.wait_us = wait_ms * RLOCK__MS;
     op->call.acquire.lease_us = lease_us;
-    if (take->cancel != NULL) {
+    if (code == 0 && take->cancel != NULL) {
         code = rlock__cancel_watch(lock->client, take->cancel);
     }
     return code == 0 ? begin(lock, op, take->cancel) : code;
@@ -97,6 +107,17 @@ static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owne
 
     op->call.kind = RLOCK__RELEASE;
     op->call.owner = owner;
+    return code == 0 ? begin(lock, op, NULL) : code;
+}
+
+static int begin_extend(const struct rlock_handle *lock, int64_t lease_us,
+                        struct rlock__owner owner, struct rlock__op *op)
+{
+    int code = check_lease(lock, lease_us);
+
+    op->call.kind = RLOCK__EXTEND;
+    op->call.owner = owner;
+    op->call.extend.lease_us = lease_us;
     return code == 0 ? begin(lock, op, NULL) : code;
 }
 
@@ -159,6 +180,7 @@ static void cancel(const struct rlock_handle *lock, struct rlock__op *op)
 static const struct rlock__vtable vtable = {
     .begin_take = begin_take,
     .begin_leave = begin_leave,
+    .begin_extend = begin_extend,
     .wait = await,
     .known = known,
     .standing = standing,

@@ -137,7 +137,7 @@ int64_t rlock__background_step_group_op(struct rlock__background *background)
 
 void rlock__group_op_cancel(struct rlock__group_op *group_op)
 {
-    group_op->canceled = !group_op->leaves;
+    group_op->canceled = !group_op->leaves && !group_op->extends;
     if (group_op->background.home != NULL) {
         rlock__background_due(&group_op->background, 0);
     }

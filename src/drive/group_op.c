@@ -292,11 +292,13 @@ RLOCK__REQUIRES(groups) static void begin_effort(struct rlock__group_op *group_o
     group_op->runs = true;
     if (group_op->leaves) {
         rlock__group_leave(group_op->group, now);
-        return;
+    } else if (group_op->extends) {
+        rlock__group_extend(group_op->group, effort, now);
+    } else {
+        effort->wait_us =
+            effort->wait_us > 0 ? rlock__max(group_op->deadline - now, 1) : effort->wait_us;
+        rlock__group_take(group_op->group, effort, now);
     }
-    effort->wait_us =
-        effort->wait_us > 0 ? rlock__max(group_op->deadline - now, 1) : effort->wait_us;
-    rlock__group_take(group_op->group, effort, now);
 }
 
 /* The group's next step. */

@@ -52,7 +52,8 @@ struct rlock__group_op {
     /* inputs */
     struct rlock__group_spec *spec;
     struct rlock__owner owner;
-    bool leaves;                 /* it gives up a level; otherwise it takes one: */
+    bool leaves;                 /* it gives up a level; otherwise it takes one, or */
+    bool extends;                /* extends the hold: */
     struct rlock__effort effort; /* how */
     int64_t deadline;
     const struct rlock_cancel *cancel;

@@ -56,11 +56,13 @@ int rlock__group_op_refuse(struct rlock__group_op *group_op, int code, const cha
     return rlock__fail_as(owed, &texts);
 }
 
-static void end_take(struct rlock__group_op *group_op)
+/* A take, or an extension: the hold is as it was. */
+static void end_other(struct rlock__group_op *group_op)
 {
     struct rlock__op *op = rlock__op_of(group_op);
 
     op->code = group_op->stop != 0             ? group_op->stop
+               : group_op->extends             ? RLOCK_EINDOUBT
                : group_op->effort.wait_us == 0 ? RLOCK_EBUSY
                                                : RLOCK_ETIMEDOUT;
     rlock__op_say(op, "lock %s: %s", group_op->spec->name.at, rlock_strerror(op->code));
@@ -72,7 +74,7 @@ void rlock__group_op_end_in_line(struct rlock__group_op *group_op)
     struct rlock__texts texts;
 
     if (!group_op->leaves) {
-        end_take(group_op);
+        end_other(group_op);
         return;
     }
     op->code = owe(group_op, &texts);

@@ -102,6 +102,14 @@ void rlock__say_free(struct rlock__call *call, int64_t free_at)
     }
 }
 
+static int reason_of(const struct rlock__call *call)
+{
+    if (call->kind == RLOCK__EXTEND) {
+        return call->extend.reason;
+    }
+    return call->hold != NULL ? (int)call->hold->reason : 0;
+}
+
 /* The facts that each failed call has. */
 static void say_facts(struct rlock__call *call)
 {
@@ -112,8 +120,7 @@ static void say_facts(struct rlock__call *call)
     }
     (void)snprintf(texts->facts.server, sizeof(texts->facts.server), "%s",
                    call->link != NULL ? call->link->server->address : "");
-    texts->facts.reason =
-        call->code == RLOCK_ELOST && call->hold != NULL ? (int)call->hold->reason : 0;
+    texts->facts.reason = call->code == RLOCK_ELOST ? reason_of(call) : 0;
 }
 
 void rlock__unsay(struct rlock__call *call)

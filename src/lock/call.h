@@ -100,7 +100,7 @@ static inline void rlock__texts_clear(struct rlock__texts *texts)
     texts->facts.reason = 0;
 }
 
-enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND };
+enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND, RLOCK__EXTEND };
 
 /* Why a call goes on at the end of the event. Bits; the lowest is the first reason. */
 enum rlock__why {
@@ -111,6 +111,7 @@ enum rlock__why {
     RLOCK__DEAF = 1 << 4,    /* its channel is not live any more */
     RLOCK__WOKEN = 1 << 5,   /* its channel is live, a message came, or we released */
     RLOCK__AGAIN = 1 << 6,   /* its grant was over when it was read: it tries again at once */
+    RLOCK__EXTENDED = 1 << 7 /* the hold that it extends was renewed, or refused, or has ended */
 };
 
 /* Where a call stands. */
@@ -175,11 +176,27 @@ struct rlock__command {
     void *reader; /* for read */
 };
 
+struct rlock__call_place {
+    struct rlock__call *prev, *next;
+};
+
+/* The part of a call that extends a hold. */
+struct rlock__extend {
+    int64_t lease_us;         /* an input; 0: the hold is renewed from now on */
+    int64_t lease_granted_us; /* a result */
+
+    /* the core's */
+    struct rlock__grant *grant; /* the call waits for its renewal; NULL: it does not */
+    bool is_sent;               /* the renewal in flight asks for it */
+    bool may_have_run;          /* an earlier renewal did, and nobody knows whether it ran */
+    int reason;                 /* the hold was lost: why; 0: it was not */
+};
+
 /*
  * One call of a program, from its beginning to its completion. The caller owns the memory, and
  * leaves it in place until the call is in core.done. The caller sets the inputs; everything else is
- * zero. A RELEASE has the common part alone: its `acquire` stays zero. In a COMMAND nobody may read
- * `acquire`.
+ * zero. A RELEASE has the common part alone: its `acquire` stays zero. In a COMMAND and an EXTEND
+ * nobody may read `acquire`.
  */
 struct rlock__call {
     /* inputs */
@@ -223,11 +240,9 @@ struct rlock__call {
     int64_t deadline; /* ACQUIRE: of its wait for the holder; acquire_wait.c says more */
     struct rlock__hold *hold;
     struct rlock__channel *channel;
-    struct rlock__call *wait_prev, *wait_next; /* in the channel's waiters */
-    struct {
-        struct rlock__call *prev, *next;
-    } ready;      /* in core.ready */
-    unsigned why; /* enum rlock__why; 0: it is not in core.ready */
+    struct rlock__call_place waits; /* in the channel's waiters */
+    struct rlock__call_place ready; /* in core.ready */
+    unsigned why;                   /* enum rlock__why; 0: it is not in core.ready */
     unsigned failures;
     struct rlock__request *request;
     uint64_t number; /* of its attempt, on the server */
@@ -237,6 +252,7 @@ struct rlock__call {
     union {
         struct rlock__acquire acquire;
         struct rlock__command command;
+        struct rlock__extend extend;
     };
 };
 

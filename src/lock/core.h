@@ -108,7 +108,7 @@ struct rlock__grant {
 
     int64_t granted_at; /* when its first grant was read */
     int64_t leased_at;  /* when the latest request that was granted was sent */
-    int64_t lease_us;   /* the longest lease that a level asked for */
+    int64_t lease_us;   /* the longest lease that a level or an extension asked for */
     int64_t valid_until;
     int64_t held_until; /* renewal stops here (max_hold); RLOCK__NEVER: nowhere */
     int64_t free_by;    /* the server's lease has ended by then */
@@ -118,6 +118,7 @@ struct rlock__grant {
     struct rlock__timer timer;
     int64_t due;                       /* when to renew it, or to send its last release again */
     struct rlock__grant **batch_entry; /* its place in a batch in flight; NULL: none */
+    struct rlock__call *extensions;    /* calls that wait for a renewal with the lease they want */
     int64_t alone_until;               /* its renewals share no batch until then; 0: they may */
     struct rlock__request *release;    /* in flight, of one or several levels */
     /* a group member's, if its release goes on without a caller; NULL: none */

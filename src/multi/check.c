@@ -10,7 +10,8 @@
 
 static bool runs(const struct rlock__member *member)
 {
-    return member->state == RLOCK__MEMBER_TAKING || member->state == RLOCK__MEMBER_LEAVING;
+    return member->state == RLOCK__MEMBER_TAKING || member->state == RLOCK__MEMBER_LEAVING ||
+           member->state == RLOCK__MEMBER_EXTENDING;
 }
 
 /* Whether another owner holds this member, and the member's channel will announce the release. */
@@ -30,6 +31,7 @@ static void check_member(const struct rlock__member *member)
     assert(RLOCK__IMPLIES(member->state == RLOCK__MEMBER_OUT, member->levels == 0));
     assert(RLOCK__IMPLIES(member->state == RLOCK__MEMBER_HELD, member->levels > 0));
     assert(RLOCK__IMPLIES(member->state == RLOCK__MEMBER_LEAVING, member->levels > 0));
+    assert(RLOCK__IMPLIES(member->state == RLOCK__MEMBER_EXTENDING, member->levels > 0));
     assert(RLOCK__IMPLIES(member->levels > 0, member->view != NULL));
     assert(member->renewed_from <= member->levels);
     assert(RLOCK__IMPLIES(member->rests, member->renewed_from != 0));

@@ -12,11 +12,12 @@ void rlock__effort_phase(struct rlock__group *group, enum rlock__group_phase pha
 {
 #define PHASE(phase) (1U << RLOCK__GROUP_##phase)
     static const unsigned follow[] = {
-        [RLOCK__GROUP_IDLE] = PHASE(IDLE) | PHASE(TAKING) | PHASE(LEAVING),
+        [RLOCK__GROUP_IDLE] = PHASE(IDLE) | PHASE(TAKING) | PHASE(LEAVING) | PHASE(EXTENDING),
         [RLOCK__GROUP_TAKING] = PHASE(BACKING_OUT) | PHASE(IDLE),
         [RLOCK__GROUP_BACKING_OUT] = PHASE(BACKING_OUT) | PHASE(PAUSING) | PHASE(IDLE),
         [RLOCK__GROUP_PAUSING] = PHASE(TAKING) | PHASE(BACKING_OUT) | PHASE(IDLE),
         [RLOCK__GROUP_LEAVING] = PHASE(IDLE),
+        [RLOCK__GROUP_EXTENDING] = PHASE(IDLE),
     };
 #undef PHASE
     bool may = (follow[group->phase] & (1U << phase)) != 0;
@@ -50,8 +51,7 @@ void rlock__group_blame(struct rlock__group *group, const struct rlock__member *
     group->texts = member->texts;
 }
 
-/* The lease that was asked for, limited by the shortest max_hold of the members. */
-static int64_t granted_lease(const struct rlock__group *group)
+int64_t rlock__effort_lease(const struct rlock__group *group)
 {
     const struct rlock__effort *effort = &group->effort;
     int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
@@ -69,7 +69,7 @@ void rlock__group_taken(struct rlock__group *group, int64_t now)
     group->since = group->count == 0 ? now : group->since;
     group->count++;
     rlock__group_view_show(group);
-    group->lease_granted_us = granted_lease(group);
+    group->lease_granted_us = rlock__effort_lease(group);
     if (rlock__group_valid_until(group) <= now) { /* taken, and over already */
         rlock__group_drop(group, 1);
         rlock__group_back_out(group, rlock__group_left(group) > 0 ? RLOCK_ELOST : RLOCK_ETIMEDOUT,

@@ -56,8 +56,7 @@ void rlock__group_free(struct rlock__group *group)
 
 /* ---- Events ---- */
 
-/* An effort begins. It awaits the calls that earlier efforts left running. */
-static void await(struct rlock__group *group)
+void rlock__group_await(struct rlock__group *group)
 {
     atomic_store(&group->awaited, true);
     RLOCK__EACH_MEMBER(member, group) {
@@ -71,7 +70,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     struct rlock__group_spec *spec = group->spec;
 
     assert(group->phase == RLOCK__GROUP_IDLE && group->owed == 0);
-    await(group);
+    rlock__group_await(group);
     group->effort = *effort;
     rlock__group_prepare_loss(group);
     if (spec->together && group->batch == NULL) {
@@ -131,7 +130,7 @@ void rlock__group_leave(struct rlock__group *group, int64_t now)
     bool lost;
 
     assert(group->phase == RLOCK__GROUP_IDLE && group->owed == 0);
-    await(group);
+    rlock__group_await(group);
     rlock__texts_clear(&group->texts);
     if (group->count == 0) {
         rlock__effort_end(group, RLOCK_ENOTOWNER);
@@ -171,7 +170,8 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
 
     rlock__member_done(member);
     rlock__group_view_show(group); /* a late member may join the hold */
-    if (group->phase != RLOCK__GROUP_TAKING || !member->tried) {
+    if ((group->phase != RLOCK__GROUP_TAKING && group->phase != RLOCK__GROUP_EXTENDING) ||
+        !member->tried) {
         rlock__member_tidy(member); /* no effort needs the call any more */
     }
     switch (group->phase) {
@@ -185,6 +185,9 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
         break;
     case RLOCK__GROUP_LEAVING:
         check_left(group, false, now);
+        break;
+    case RLOCK__GROUP_EXTENDING:
+        rlock__extension_moved(group, member, now);
         break;
     case RLOCK__GROUP_PAUSING: /* the back-out did not wait for this member */
         rlock__group_listen(group, now);
@@ -226,6 +229,8 @@ void rlock__group_timer(struct rlock__group *group, int64_t now)
     group->timer_at = RLOCK__NEVER;
     if (group->phase == RLOCK__GROUP_LEAVING) {
         check_left(group, true, now);
+    } else if (group->phase == RLOCK__GROUP_EXTENDING) {
+        rlock__extension_late(group);
     } else if (group->phase == RLOCK__GROUP_TAKING) {
         rlock__group_back_out(group, group->spec->ops->verdict(group, true), now);
     } else if (group->phase == RLOCK__GROUP_PAUSING) {

@@ -90,10 +90,11 @@ struct rlock__member {
     struct rlock__group *group;
     struct rlock__spec *spec; /* of the group's spec */
     enum {
-        RLOCK__MEMBER_OUT,     /* as far as we know nothing of this group is on its server */
-        RLOCK__MEMBER_TAKING,  /* an acquisition runs */
-        RLOCK__MEMBER_HELD,    /* levels > 0 */
-        RLOCK__MEMBER_LEAVING, /* a release runs */
+        RLOCK__MEMBER_OUT,       /* as far as we know nothing of this group is on its server */
+        RLOCK__MEMBER_TAKING,    /* an acquisition runs */
+        RLOCK__MEMBER_HELD,      /* levels > 0 */
+        RLOCK__MEMBER_LEAVING,   /* a release runs */
+        RLOCK__MEMBER_EXTENDING, /* levels > 0, and an extension runs */
     } state;
     struct rlock__todo todo;
     bool running;   /* the call is in the member's core, or about to be */
@@ -119,7 +120,7 @@ struct rlock__member {
     struct rlock__member *next_hit;  /* the driver's: the next member that a loss concerns */
 };
 
-/* What an effort to take a group wants. */
+/* What an effort to take or extend a group wants. */
 struct rlock__effort {
     int64_t wait_us;  /* 0: one attempt; negative: for ever */
     int64_t lease_us; /* 0: renewed */
@@ -132,7 +133,8 @@ struct rlock__effort {
  *
  * phase        what is true                                     entered by          left by
  * IDLE         there is no effort                               effort_end          group_take,
- *                                                                                   group_leave
+ *                                                                                   group_leave,
+ *                                                                                   group_extend
  * TAKING       a round: members' calls run, or are to begin     group_take, _timer  group_taken,
  *                                                                                   _back_out
  * BACKING_OUT  the round failed: what it took is released       group_back_out      effort_end,
@@ -140,6 +142,7 @@ struct rlock__effort {
  * PAUSING      until timer_at or a message comes: then the      effort_backed_out   group_timer,
  *              next round begins                                                    _back_out
  * LEAVING      the last level is released at all members        group_leave         effort_end
+ * EXTENDING    the members' holds are extended                  group_extend        effort_end
  */
 enum rlock__group_phase {
     RLOCK__GROUP_IDLE,
@@ -147,6 +150,7 @@ enum rlock__group_phase {
     RLOCK__GROUP_BACKING_OUT,
     RLOCK__GROUP_PAUSING,
     RLOCK__GROUP_LEAVING,
+    RLOCK__GROUP_EXTENDING,
 };
 
 /* One owner's hold of a lock that is made of locks, and its effort. There is one effort at a
@@ -235,6 +239,9 @@ bool rlock__group_is_over(const struct rlock__group *group);
 void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now)
     RLOCK__REQUIRES(groups);
 void rlock__group_leave(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(groups);
+/* Extends the members that are held. effort: the lease; its wait is 0. */
+void rlock__group_extend(struct rlock__group *group, const struct rlock__effort *effort,
+                         int64_t now) RLOCK__REQUIRES(groups);
 /* The owner gives up a level without a turn. Returns a code, and writes its text and a step. The
  * caller carries out the step, maybe while another operation has the turn. */
 int rlock__group_owe(struct rlock__group *group, int64_t now, struct rlock__texts *ret_texts,

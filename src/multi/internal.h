@@ -9,6 +9,8 @@
 
 /* Moves the group to another phase: multi/group.h. */
 void rlock__effort_phase(struct rlock__group *group, enum rlock__group_phase phase);
+/* The lease that is asked for, limited by the shortest max_hold of the members. */
+int64_t rlock__effort_lease(const struct rlock__group *group);
 /* Ends the effort with a code; group->texts.detail says why, or is empty. */
 void rlock__effort_end(struct rlock__group *group, int code);
 /* The same, with a text that names the members in doubt, and the time by which they are free. */
@@ -22,6 +24,19 @@ bool rlock__effort_is_back(struct rlock__group *group, int64_t now);
 /* Everything that was taken is given back, or there is no time to wait for that: ends the effort,
  * or pauses before the next round. */
 void rlock__effort_backed_out(struct rlock__group *group, int64_t now);
+
+/* ---- extend.c ---- */
+
+/* A member's call is complete: the extension may be decided. */
+void rlock__extension_moved(struct rlock__group *group, struct rlock__member *member, int64_t now)
+    RLOCK__REQUIRES(groups);
+/* The members had no more time. */
+void rlock__extension_late(struct rlock__group *group);
+
+/* ---- group.c ---- */
+
+/* An effort begins. It awaits the calls that earlier efforts left running. */
+void rlock__group_await(struct rlock__group *group);
 
 /* ---- loss.c ---- */
 
@@ -43,6 +58,10 @@ void rlock__group_drop(struct rlock__group *group, uint32_t n);
 
 /* ---- member.c ---- */
 
+/* Extends the member's hold. It is held. */
+void rlock__member_extend(struct rlock__member *member);
+/* The member is renewed from its first level on. It is held. */
+void rlock__member_renew(struct rlock__member *member);
 /* The call is complete: takes its result. */
 void rlock__member_done(struct rlock__member *member);
 /* Forgets what the member's calls left open. An effort answers for its own calls, and for calls

@@ -55,6 +55,16 @@ void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool prov
     call->cancel = effort->cancel;
 }
 
+void rlock__member_extend(struct rlock__member *member)
+{
+    struct rlock__call *call = begin(member, RLOCK__EXTEND);
+
+    member->state = RLOCK__MEMBER_EXTENDING;
+    member->tried = true;
+    member->code = 0;
+    call->extend.lease_us = member->group->effort.lease_us;
+}
+
 static void leave(struct rlock__member *member)
 {
     struct rlock__call *call = begin(member, RLOCK__RELEASE);
@@ -139,7 +149,7 @@ void rlock__group_shed_levels(struct rlock__group *group)
 void rlock__group_shed(struct rlock__group *group)
 {
     RLOCK__EACH_MEMBER(member, group) {
-        if (member->state == RLOCK__MEMBER_TAKING) {
+        if (member->state == RLOCK__MEMBER_TAKING || member->state == RLOCK__MEMBER_EXTENDING) {
             give_up(member);
         }
     }
@@ -201,6 +211,25 @@ static void on_left(struct rlock__member *member)
     }
 }
 
+void rlock__member_renew(struct rlock__member *member)
+{
+    member->todo.renew = member->renewed_from == 0 || member->rests;
+    member->todo.end_renewal = false;
+    member->renewed_from = 1;
+    member->rests = false;
+}
+
+/* Takes the result of a member's extension. A member that was late follows the others. */
+static void on_extended(struct rlock__member *member)
+{
+    const struct rlock__group *group = member->group;
+
+    if (member->call.code == 0 && member->call.extend.lease_us == 0 &&
+        group->phase == RLOCK__GROUP_IDLE && group->renewed_from == 1 && !group->lost) {
+        rlock__member_renew(member);
+    }
+}
+
 void rlock__member_tidy(struct rlock__member *member)
 {
     rlock__member_settle_renewal(member);
@@ -213,13 +242,13 @@ void rlock__member_tidy(struct rlock__member *member)
 
 void rlock__member_done(struct rlock__member *member)
 {
-    bool took = member->state == RLOCK__MEMBER_TAKING;
-
     member->running = false;
     member->todo.begin = member->todo.give_up = false;
     member->code = member->call.code;
-    if (took) {
+    if (member->state == RLOCK__MEMBER_TAKING) {
         on_taken(member);
+    } else if (member->state == RLOCK__MEMBER_EXTENDING) {
+        on_extended(member);
     } else {
         on_left(member);
     }
@@ -256,7 +285,7 @@ void rlock__action_carry_out(const struct rlock__action *action, int64_t now)
         rlock__core_begin(action->core, call, now);
     } else if (todo->finalize) {
         rlock__core_finalize(action->core, member->spec, member->group->owner);
-    } else if (todo->give_up && call->kind == RLOCK__ACQUIRE && call->core != NULL) {
+    } else if (todo->give_up && call->kind != RLOCK__RELEASE && call->core != NULL) {
         rlock__core_give_up(action->core, call, RLOCK_ECANCELED, now);
     }
     if (todo->end_renewal) {

@@ -115,6 +115,18 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(validity_ends_without_any_thread_of_the_library, CALLS_WAIT)                              \
     CASE(valid_ms_counts_down, 0)                                                                  \
     CASE(a_safety_margin_shortens_validity_and_not_the_lease, CAN_BE_ASKED)                        \
+    /* extends.c */                                                                                \
+    CASE(an_extended_lease_lasts_longer, CAN_BE_ASKED)                                             \
+    CASE(an_extension_never_shortens_a_lease, CAN_BE_ASKED)                                        \
+    CASE(a_fixed_lease_is_renewed_from_its_extension_on, 0)                                        \
+    CASE(an_extended_hold_stays_renewed, 0)                                                        \
+    CASE(all_levels_share_an_extension, CAN_NEST)                                                  \
+    CASE(max_hold_limits_an_extension, 0)                                                          \
+    CASE(what_is_not_held_is_not_extended, 0)                                                      \
+    CASE(a_lost_hold_is_not_extended, IS_PLAIN_HASH)                                               \
+    CASE(wrong_extensions_are_refused, 0)                                                          \
+    CASE(an_extension_without_an_answer_is_in_doubt, 0)                                            \
+    CASE(an_extension_finds_the_loss, IS_PLAIN_HASH)                                               \
     /* losses.c */                                                                                 \
     CASE(a_deleted_lock_is_lost, IS_PLAIN_HASH)                                                    \
     CASE(a_lock_whose_server_lost_its_data_is_lost, 0)                                             \

@@ -42,6 +42,21 @@ TEST(a_hold_that_is_unlocked_is_empty_and_says_how_that_ended)
     CHECK(held.unlock() == RLOCK_EINVAL); /* it is empty */
 }
 
+TEST(a_hold_is_extended)
+{
+    rlock::client client(ground.options());
+    rlock::handle lock = client.reentrant("a");
+    rlock::hold held = lock.acquire({rlock::forever, 20s, nullptr}), empty;
+
+    CHECK(!held.extend(1min) && held.validity() > 50s);
+    CHECK(held.extend(-1ms) == RLOCK_EINVAL);
+    CHECK(!held.extend(0ms) && held.validity() > 50s);
+    CHECK(empty.extend(1min) == RLOCK_EINVAL);
+    lock.force_unlock();
+    CHECK(held.extend(1min) == RLOCK_ELOST);
+    CHECK(held.unlock() == RLOCK_ELOST);
+}
+
 TEST(a_hold_moves_between_threads_and_ends_in_another)
 {
     rlock::client client(ground.options());

@@ -26,6 +26,7 @@ static const char *const lists[FUNCTIONS] = {
     [CANCEL_NEW] = "int rlock_cancel_new(",
     [LOCK_FOR] = "int rlock_lock_for(",
     [UNLOCK] = "int rlock_unlock(",
+    [EXTEND] = "int rlock_extend(",
     [FORCE] = "int rlock_force_unlock(",
     [INSPECT] = "int rlock_inspect(",
     [MEMBERS] = "int rlock_members(",
@@ -214,6 +215,11 @@ int unlock(struct rlock_handle *lock)
     return record(UNLOCK, rlock_unlock(lock));
 }
 
+int extend(struct rlock_handle *lock)
+{
+    return record(EXTEND, rlock_extend(lock, 0, 60000, NULL));
+}
+
 int pass_key(const struct rlock_found *found, void *unused)
 {
     (void)found;
@@ -235,7 +241,7 @@ void call_async(struct rlock_handle *lock)
 {
     const uint64_t owner = UINT64_C(1) << 41;
     struct completion taken = COMPLETION, left = COMPLETION, asked = COMPLETION,
-                      forced = COMPLETION;
+                      longer = COMPLETION, forced = COMPLETION;
     struct rlock_op *op = NULL;
     int code;
 
@@ -244,6 +250,9 @@ void call_async(struct rlock_handle *lock)
     op = NULL;
     code = rlock_inspect_async(lock, completion_tell, &asked, &op);
     follow(INSPECT, code, &asked, op);
+    op = NULL;
+    code = rlock_extend_async(lock, owner, 60000, completion_tell, &longer, &op);
+    follow(EXTEND, code, &longer, op);
     op = NULL;
     code = rlock_unlock_async(lock, owner, completion_tell, &left, &op);
     follow(UNLOCK, code, &left, op);
@@ -258,7 +267,9 @@ void call_all(const struct stage *stage)
     struct rlock_grant grant = RLOCK_GRANT_INIT;
 
     (void)record(HELD, rlock_held(stage->lock, 0, &grant));
+    (void)extend(stage->lock);
     if (lock_for(stage->lock, 0) == 0) {
+        (void)extend(stage->lock);
         (void)record(HELD, rlock_held(stage->lock, 0, &grant));
         (void)unlock(stage->lock);
     }

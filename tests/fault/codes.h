@@ -18,6 +18,7 @@ enum function {
     CANCEL_NEW,
     LOCK_FOR,
     UNLOCK,
+    EXTEND,
     FORCE,
     INSPECT,
     MEMBERS,
@@ -60,6 +61,7 @@ void open_stage(struct stage *stage, struct fixture *f, struct rlock_client_opts
 void close_stage(struct stage *stage);
 int lock_for(struct rlock_handle *lock, int64_t wait_ms);
 int unlock(struct rlock_handle *lock);
+int extend(struct rlock_handle *lock);
 /* The async calls, each once; and all that a lock and its client have. */
 void call_async(struct rlock_handle *lock);
 void call_all(const struct stage *stage);

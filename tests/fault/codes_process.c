@@ -25,6 +25,7 @@ static void call_in_callback(struct rlock_op *op, void *payload)
     (void)lock_for(stage->lock, 20);
     (void)record(INSPECT, rlock_inspect(stage->lock, &info));
     (void)record(FORCE, rlock_force_unlock(stage->lock, NULL));
+    (void)extend(stage->lock);
     (void)record(SCAN, rlock_admin_scan(stage->client, NULL, pass_key, NULL));
     (void)record(DISPATCH, rlock_client_dispatch(stage->client));
     stage->f = NULL; /* done */
@@ -208,6 +209,13 @@ static void call_lock(void *payload)
     call_all(payload);
 }
 
+static void extend_group(void *payload)
+{
+    const struct group *group = payload;
+
+    (void)extend(group->multi);
+}
+
 void play_memory(struct fixture *f)
 {
     struct group group;
@@ -223,6 +231,7 @@ void play_memory(struct fixture *f)
     starve(make_cancel, NULL);
     starve(begin_call, &stage);
     starve(call_lock, &stage);
+    starve(extend_group, &group);
     close_stage(&stage);
     close_group(&group);
     free_group(&group);

@@ -58,6 +58,7 @@ static void play_refused(struct fixture *f)
     assert_code(lock_for(stage.lock, 5000), 0);
     proxy_refuse(f->proxy, true);
     proxy_cut_all(f->proxy, PROXY_ANY);
+    (void)extend(stage.lock);
     (void)unlock(stage.lock);
     call_all(&stage);
     proxy_refuse(f->proxy, false);
@@ -78,8 +79,8 @@ static void play_strangers(struct fixture *f)
 }
 
 /* The hold was there before; the name says what became of the server. */
-static void play_beneath(struct fixture *f, const char *name, void (*begin)(struct fixture *f),
-                         void (*end)(struct fixture *f))
+static void play_once_beneath(struct fixture *f, const char *name, void (*begin)(struct fixture *f),
+                              void (*end)(struct fixture *f), bool extends)
 {
     struct stage stage;
 
@@ -87,10 +88,21 @@ static void play_beneath(struct fixture *f, const char *name, void (*begin)(stru
     open_stage(&stage, f, opts_of(proxy_url(f->proxy)));
     assert_code(lock_for(stage.lock, 5000), 0);
     begin(f);
+    if (extends) {
+        (void)extend(stage.lock);
+    }
     (void)unlock(stage.lock);
     call_all(&stage);
     end(f);
+    assert_true(TEST_EVENTUALLY(!fixture_is_held(f), 10000));
     close_stage(&stage);
+}
+
+static void play_beneath(struct fixture *f, const char *name, void (*begin)(struct fixture *f),
+                         void (*end)(struct fixture *f))
+{
+    play_once_beneath(f, name, begin, end, false);
+    play_once_beneath(f, name, begin, end, true);
 }
 
 static void forbid(struct fixture *f)
@@ -155,7 +167,6 @@ static void play_answers(struct fixture *f)
     play_beneath(f, "a server that refuses", refuse_all, refuse_none);
     play_beneath(f, "a server that loads its data", delay_all, refuse_none);
     play_beneath(f, "a server that is silent", freeze, thaw);
-    assert_true(TEST_EVENTUALLY(!fixture_is_held(f), 10000));
 }
 
 /* It has the request, and does not answer. */
@@ -229,6 +240,7 @@ static void play_owners(struct fixture *f)
     assert_code(lock_for(stage.lock, 5000), 0);
     assert_code(rlock_force_unlock(stage.lock, NULL), 0);
     assert_code(lock_for(stage.lock, 0), RLOCK_ELOST);
+    assert_code(extend(stage.lock), RLOCK_ELOST);
     assert_code(unlock(stage.lock), RLOCK_ELOST);
     assert_code(rlock_nonreentrant_new(stage.client, "n", NULL, &lock), 0);
     assert_code(lock_for(lock, 5000), 0);
@@ -273,6 +285,8 @@ static void play_arguments(struct fixture *f)
     (void)record(LOCK_FOR, rlock_lock_for(NULL, 0, NULL, NULL));
     (void)record(LOCK_FOR, rlock_lock_for(stage.lock, 0, RLOCK_TAKE(.lease_ms = 1), NULL));
     (void)record(UNLOCK, rlock_unlock(NULL));
+    (void)record(EXTEND, rlock_extend(stage.lock, 0, 1, NULL));
+    (void)record(ASYNC, rlock_extend_async(stage.lock, 0, 60000, NULL, NULL, NULL));
     (void)record(FORCE, rlock_force_unlock(NULL, NULL));
     (void)record(INSPECT, rlock_inspect(stage.lock, NULL));
     (void)record(MEMBERS, rlock_members(stage.lock, pass_member, NULL));

@@ -49,6 +49,11 @@ bool sim_is_ended(const struct sim_client *client, uint64_t number);
  * lease ended. */
 bool sim_is_given_back(const struct sim_user *user);
 
+/* ---- extend.c ---- */
+
+void sim_extend(struct sim_user *user);
+void sim_extend_done(struct sim_user *user);
+
 /* ---- foreign.c ---- */
 
 /* Whether somebody else's key stands under the lock's name, or one beside it. */

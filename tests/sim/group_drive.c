@@ -128,7 +128,9 @@ static void on_member(struct rlock__member *member, struct rlock__call *call)
     }
     if (group->phase == RLOCK__GROUP_IDLE && !complete && group->waiter != NULL) {
         sim_groups_check_taken(group->waiter);
-        sim_groups_check_doubt(group->waiter);
+        if (!((struct sim_owner *)group->waiter)->extends) {
+            sim_groups_check_doubt(group->waiter);
+        }
     }
     if (group->waiter != NULL) {
         wake(group->waiter);
@@ -216,7 +218,7 @@ void sim_drive(struct sim_owner *owner)
             rlock__group_cancel(group, RLOCK_ECANCELED, sim_process_clock(process));
         }
         rlock__group_step(group, sim_process_clock(process), &step);
-        if (step.complete && !idle) {
+        if (step.complete && !idle && !owner->extends) {
             sim_groups_check_doubt(owner);
         }
         group->waiter = step.complete ? NULL : owner;

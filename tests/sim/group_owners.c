@@ -80,7 +80,7 @@ static bool may_wait_for_ever(const struct sim_owner *owner)
 
 /* ---- Calls ---- */
 
-static void begin(struct sim_owner *owner)
+void sim_owner_begin(struct sim_owner *owner)
 {
     owner->calling = true;
     owner->cancelled = false;
@@ -130,14 +130,16 @@ static void take(struct sim_owner *owner)
         owner->lock = lock;
         owner->n_marks = 0;
         owner->told_at = RLOCK__NEVER;
+        owner->extends_at = 0;
     }
     owner->group = sim_group_get(owner);
     owner->effort = draw_effort(owner);
     owner->effort.cancel = owner;
     owner->taking = true;
+    owner->extends = false;
     wait = owner->effort.wait_us; /* and time for the answers */
     owner->due = wait < 0 ? RLOCK__NEVER : now + wait + all->config.op_timeout;
-    begin(owner);
+    sim_owner_begin(owner);
     sim_trace(home, "process %u owner %llu: takes %u%s, wait %lld us, lease %lld us",
               process->index, (unsigned long long)owner->owner.id, owner->lock,
               owner->depth > 0 ? " once more" : "", (long long)owner->effort.wait_us,
@@ -155,9 +157,9 @@ static void release(struct sim_owner *owner)
     struct sim_process *process = owner->process;
     int64_t now = sim_process_clock(process);
 
-    owner->taking = false;
+    owner->taking = owner->extends = false;
     owner->due = now + process->all->config.op_timeout;
-    begin(owner);
+    sim_owner_begin(owner);
     sim_trace(sim_home(process->all), "process %u owner %llu: leaves %u", process->index,
               (unsigned long long)owner->owner.id, owner->lock);
     rlock__group_leave(owner->group, now);
@@ -276,6 +278,8 @@ static void on_act(struct rlock__timer *timer, int64_t now)
     } else if (owner->depth > 0 && !owner->owner.given && !all->healed && all->config.faults > 0 &&
                sim_chance(home, 20)) {
         thread_exit(owner);
+    } else if (owner->depth > 0 && !all->healed && sim_chance(home, 60)) {
+        sim_owner_extend(owner);
     } else if (owner->depth > 0 && owner->depth < 3 && !all->healed &&
                sim_chance(home, all->config.seconds ? 500 : 200)) {
         take(owner);
@@ -380,9 +384,11 @@ void sim_owner_hears(struct rlock__member *member)
     sim_trace(sim_home(process->all),
               "process %u owner %llu: server %u key %u: %s, %s, number %llu", process->index,
               (unsigned long long)member->group->owner.id, place.server, place.key,
-              member->call.kind == RLOCK__ACQUIRE ? "acquire" : "release",
+              member->call.kind == RLOCK__ACQUIRE  ? "acquire"
+              : member->call.kind == RLOCK__EXTEND ? "extend"
+                                                   : "release",
               rlock_code_name(member->call.code), (unsigned long long)member->call.number);
-    if (owner == NULL) {
+    if (owner == NULL || member->call.kind == RLOCK__EXTEND) {
         return;
     }
     if (member->call.kind == RLOCK__ACQUIRE) {
@@ -475,16 +481,21 @@ void sim_owner_done(struct sim_owner *owner)
     all->doubts += code == RLOCK_EINDOUBT;
     renewed = owner->renewed_from != 0;
     note_renewal(owner, code);
-    if (renewed && owner->renewed_from == 0 &&
+    if (renewed && owner->renewed_from == 0 && !owner->extends &&
         (owner->given_up > 0 || all->config.kind == &rlock__redlock_ops) &&
         !shares_a_hold(owner)) { /* what is left of it ends */
         owner->cap = sim_process_clock(process) + all->config.lease + all->config.op_timeout;
+    }
+    if (owner->extends) {
+        sim_owner_extended(owner);
     }
     owner->depth = owner->group->count;
     if (all->config.faults == 0) { /* one that no member was asked for completes here */
         sim_groups_check_taken(owner);
     }
-    sim_groups_check_done(owner);
+    if (!owner->extends && !owner->is_ended) {
+        sim_groups_check_done(owner);
+    }
     owner->ended_at = RLOCK__NEVER;
     sim_owner_plan(
         owner, 1 + sim_random(home, sim_chance(home, 100) ? all->config.max_hold : 40 * RLOCK__MS));

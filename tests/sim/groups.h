@@ -77,7 +77,9 @@ struct sim_owner {
     unsigned lock;
     struct rlock__group *group; /* of that lock; NULL none */
     bool calling, taking, cancelled;
-    bool is_ended; /* it was reported to have ended during its call */
+    bool extends;                     /* its call does; otherwise it takes, or leaves */
+    int64_t extends_at, valid_before; /* its clock: when that began; the validity then */
+    bool is_ended;                    /* it was reported to have ended during its call */
     struct rlock__effort effort;
     int64_t due;  /* when the call must be back, by its clock */
     bool excused; /* something may have taken longer than it should since its call began */
@@ -191,6 +193,12 @@ void sim_group_drop(struct sim_process *process, struct rlock__group *group);
 void sim_drive_thread_exit(struct sim_owner *owner);
 void sim_drive_owner_end(struct sim_owner *owner);
 
+/* ---- group_extend.c ---- */
+
+void sim_owner_extend(struct sim_owner *owner);
+/* Its extension is complete. */
+void sim_owner_extended(struct sim_owner *owner);
+
 /* ---- group_owners.c ---- */
 
 void sim_owners_start(struct sim_process *process);
@@ -200,6 +208,8 @@ struct sim_owner *sim_twin_next(const struct sim_owner *owner, const struct sim_
 bool sim_twin_has(const struct sim_owner *owner, struct sim_place place);
 /* Its call is over. */
 void sim_owner_done(struct sim_owner *owner);
+/* A call of the owner begins. */
+void sim_owner_begin(struct sim_owner *owner);
 /* The owner is gone, and another one takes its place. */
 void sim_owner_become_another(struct sim_owner *owner);
 /* The loss of a group's whole is reported. */

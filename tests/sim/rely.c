@@ -346,6 +346,9 @@ void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason
         client->specs[side][user->key]->tuning->max_hold_us != 0) {
         return;
     }
+    if (user->second.is_calling && user->second.side == side) {
+        return; /* its other thread unlocks it, and waits for its turn */
+    }
     if (hold->doomed && world->now < world->open_until[user->key] + lease) {
         return; /* the server could not say that it is gone */
     }

@@ -250,6 +250,8 @@ static void on_act(struct rlock__timer *timer, int64_t now)
         owner_end(user);
     } else if (!user->owner.given && world->config.faults != 0 && sim_chance(world, 20)) {
         thread_exit(user);
+    } else if (sim_chance(world, 60)) {
+        sim_extend(user);
     } else if (user->holds[0].depth + user->holds[1].depth < 3 && sim_chance(world, 250)) {
         take(user);
     } else {
@@ -287,6 +289,21 @@ static void on_taken(struct sim_user *user)
     hold->lease = rlock__max(hold->lease, call->acquire.lease_granted_us);
 }
 
+/* What a user does after a call. */
+static void go_on(struct sim_user *user)
+{
+    struct sim_world *world = user->client->world;
+
+    if (user->is_ended) {
+        become_another(user);
+    } else if (!user->client->closed) {
+        int64_t most = world->config.hasty ? 2 * RLOCK__MS : 50 * RLOCK__MS;
+
+        most = sim_chance(world, 100) ? 2 * world->config.lease : most;
+        sim_user_plan(user, 1 + sim_random(world, most));
+    }
+}
+
 void sim_user_done(struct sim_user *user)
 {
     struct sim_client *client = user->client;
@@ -298,6 +315,14 @@ void sim_user_done(struct sim_user *user)
     user->calling = false;
     if (call->kind == RLOCK__COMMAND) {
         sim_force_done(user);
+        return;
+    }
+    if (call->kind == RLOCK__EXTEND) {
+        sim_trace(world, "client %u user %llu: extend %s: %s %s", client->index,
+                  (unsigned long long)user->owner.id, world->keys[user->key],
+                  rlock_code_name(call->code), rlock__call_detail(call));
+        sim_extend_done(user);
+        go_on(user);
         return;
     }
     sim_trace(world, "client %u user %llu: %s %s (%s): %s, count %u, number %llu %s", client->index,
@@ -328,18 +353,11 @@ void sim_user_done(struct sim_user *user)
     hold->begun &= hold->depth != 0;
     sim_note_ended(user);
     drop_claims(user);
-    if (user->is_ended) {
-        if (taking && call->code == 0) {
-            sim_violate(world, "client %u: %s is granted to an owner that has ended", client->index,
-                        world->keys[user->key]);
-        }
-        become_another(user);
-    } else if (!client->closed) {
-        int64_t most = world->config.hasty ? 2 * RLOCK__MS : 50 * RLOCK__MS;
-
-        most = sim_chance(world, 100) ? 2 * world->config.lease : most;
-        sim_user_plan(user, 1 + sim_random(world, most));
+    if (user->is_ended && taking && call->code == 0) {
+        sim_violate(world, "client %u: %s is granted to an owner that has ended", client->index,
+                    world->keys[user->key]);
     }
+    go_on(user);
 }
 
 void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss)

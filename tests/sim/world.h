@@ -145,6 +145,7 @@ struct sim_user {
     int64_t began, cancelled;  /* client's clock; 0 not cancelled */
     struct rlock__timer act;
     struct sim_second second;
+    int64_t valid_before;          /* client's clock: the validity before its extension began */
     bool is_ended;                 /* its owner was reported to have ended during its call */
     bool doomed_call;              /* the server lost its data while the call was on its way */
     int64_t began_at;              /* world clock */

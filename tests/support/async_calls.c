@@ -31,6 +31,8 @@ REAL(int, rlock_lock_for, struct rlock_handle *lock, int64_t wait_ms, const stru
      struct rlock_grant *ret_grant);
 REAL(int, rlock_unlock, struct rlock_handle *lock);
 REAL(int, rlock_unlock_as, struct rlock_handle *lock, uint64_t owner);
+REAL(int, rlock_extend, struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
+     struct rlock_grant *ret_grant);
 REAL(int, rlock_force_unlock, struct rlock_handle *lock, bool *ret_was_locked);
 REAL(int, rlock_inspect, struct rlock_handle *lock, struct rlock_info *ret_info);
 REAL(struct rlock_guard, rlock_guard_lock, struct rlock_handle *lock);
@@ -179,6 +181,25 @@ int __wrap_rlock_unlock_as(struct rlock_handle *lock, uint64_t owner)
     }
     code = rlock_unlock_async(lock, owner_of(owner), completion_tell, &completion, &op);
     code = await(code, &completion, op);
+    (void)rlock_op_unref(op);
+    return code;
+}
+
+int __wrap_rlock_extend(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
+                        struct rlock_grant *ret_grant)
+{
+    struct completion completion = COMPLETION;
+    struct rlock_op *op = NULL;
+    int code;
+
+    if (is_real() || (ret_grant != NULL && ret_grant->size < sizeof(size_t))) {
+        return __real_rlock_extend(lock, owner_of(owner), lease_ms, ret_grant);
+    }
+    code = rlock_extend_async(lock, owner_of(owner), lease_ms, completion_tell, &completion, &op);
+    code = await(code, &completion, op);
+    if (code == 0 && ret_grant != NULL) {
+        TEST_CHECK(rlock_op_grant(op, ret_grant) == 0);
+    }
     (void)rlock_op_unref(op);
     return code;
 }

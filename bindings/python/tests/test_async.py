@@ -104,6 +104,18 @@ async def test_loops_and_threads_exclude_each_other(url, client, witness, name):
 
 
 @in_a_loop
+async def test_a_hold_is_extended(url, name):
+    async with rlock.AsyncClient(url) as client:
+        hold = await client.reentrant(name).lock(lease=20)
+        await asyncio.gather(hold.extend(60), hold.extend(40))
+        assert 50 < hold.validity() <= 60
+        await hold.extend()
+        await hold.unlock()
+        with pytest.raises(rlock.NotOwner):
+            await hold.extend(60)
+
+
+@in_a_loop
 async def test_the_calls_of_a_lock(url, name):
     async with rlock.AsyncClient(url) as client, rlock.AsyncClient(url) as other:
         lock, theirs = client.reentrant(name), other.reentrant(name)

@@ -3,6 +3,7 @@
 
 import asyncio
 import contextlib
+import datetime
 import gc
 import os
 import subprocess
@@ -106,6 +107,34 @@ def test_a_hold_that_was_lost_before_is_reported_once(url, name):
         run(ends)
         until(lambda: not _operation._under_way, "the unlock ends")
         assert [loss.reason for loss in losses] == [rlock.Reason.FORCED]
+
+
+@pytest.mark.parametrize("kind", ["reentrant", "fair", "read_write"])
+def test_a_hold_is_extended(url, name, kind):
+    with watched(url) as (client, losses):
+        lock = getattr(client, kind)(name)
+        hold = (lock.write if kind == "read_write" else lock).lock(lease=20)
+        hold.extend(60)
+        assert 50 < hold.validity() <= 60
+        hold.extend(datetime.timedelta(seconds=1))
+        assert hold.validity() > 50
+        hold.extend()
+        with pytest.raises(rlock.Invalid):
+            hold.extend(-1)
+        hold.unlock()
+        with pytest.raises(rlock.NotOwner):
+            hold.extend(60)
+    assert losses == []
+
+
+def test_a_lost_hold_is_not_extended(url, name):
+    with watched(url) as (client, losses):
+        hold = client.reentrant(name).lock(lease=20)
+        hold.lock.force_unlock()
+        with pytest.raises(rlock.Lost, match="forced"):
+            hold.extend(60)
+        with pytest.raises(rlock.Lost):
+            hold.unlock()
 
 
 def test_a_dropped_hold_is_unlocked_and_reported(url, other, name):

@@ -62,6 +62,14 @@ void rlock__release_owed(struct rlock__hold *hold, int64_t now);
  * refused the release after its caller had gone: sends it again. Otherwise forgets the hold. */
 void rlock__release_due(struct rlock__hold *hold, int64_t now);
 
+/* ---- extend.c: a call that extends a hold ---- */
+
+void rlock__extend_begin(struct rlock__call *call, int64_t now);
+/* Its outcome is known. */
+void rlock__extend_settled(struct rlock__call *call);
+void rlock__extend_timer(struct rlock__call *call, int64_t now);
+void rlock__extend_give_up(struct rlock__call *call, int code, int64_t now);
+
 /* ---- command.c: a call that runs one command ---- */
 
 void rlock__command_begin(struct rlock__call *call, int64_t now);

@@ -15,6 +15,7 @@ static const struct kind {
     [RLOCK__ACQUIRE] = {rlock__acquire_begin, rlock__acquire_timer, rlock__acquire_give_up},
     [RLOCK__RELEASE] = {rlock__release_begin, rlock__release_timer, rlock__release_give_up},
     [RLOCK__COMMAND] = {rlock__command_begin, rlock__command_timer, rlock__command_give_up},
+    [RLOCK__EXTEND] = {rlock__extend_begin, rlock__extend_timer, rlock__extend_give_up},
 };
 
 static void on_call_timer(struct rlock__timer *timer, int64_t now)

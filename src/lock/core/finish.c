@@ -48,6 +48,8 @@ static void go_on(struct rlock__call *call, unsigned why, int64_t now)
         rlock__acquire_deaf(call, now);
     } else if ((why & RLOCK__WOKEN) != 0) {
         rlock__acquire_wake(call, now);
+    } else if ((why & RLOCK__EXTENDED) != 0) {
+        rlock__extend_settled(call);
     } else {
         rlock__acquire_again(call, now);
     }

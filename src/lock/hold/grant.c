@@ -85,7 +85,9 @@ void rlock__grant_plan(struct rlock__grant *grant)
 {
     const struct rlock__hold *hold = grant->hold;
     bool held = hold->state == RLOCK__HOLD_HELD;
-    bool renewed = held && !grant->releasing && (grant->verifies || rlock__hold_is_renewed(hold));
+    bool renewed =
+        held && !grant->releasing &&
+        (grant->verifies || rlock__hold_is_renewed(hold) || rlock__extensions_wait(grant));
     int64_t at = held ? grant->valid_until : RLOCK__NEVER;
 
     assert(hold->grant == grant);
@@ -156,8 +158,10 @@ void rlock__grant_mind_renewal(struct rlock__grant *grant, int64_t now)
 {
     if (grant->batch_entry != NULL) {
         assert(*grant->batch_entry == grant);
-        rlock__grant_may_last(grant,
-                              rlock__free_by(now, grant->hold->spec->core->opts.renewed_lease_us));
+        int64_t longest =
+            rlock__max(grant->hold->spec->core->opts.renewed_lease_us, grant->lease_us);
+
+        rlock__grant_may_last(grant, rlock__free_by(now, longest));
     }
 }
 

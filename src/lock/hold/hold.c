@@ -82,6 +82,9 @@ void rlock__hold_over(struct rlock__hold *hold)
     hold->members = hold->renewed_from = hold->renewals = hold->provisional = 0;
     atomic_store(&hold->view->valid_until, 0);
     if (hold->grant != NULL) {
+        if (hold->grant->extensions != NULL) {
+            rlock__extensions_over(hold->grant, 0);
+        }
         rlock__grant_clear(hold->grant);
     }
     assert(atomic_load(&hold->view->count) == 0);
@@ -159,6 +162,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
     rlock__hold_state(hold, RLOCK__HOLD_LOST);
     rlock__grant_unnumber(grant);
     hold->reason = reason;
+    rlock__extensions_over(grant, (int)reason);
     rlock__hold_drop_owed(hold);
     grant->valid_until = 0;
     atomic_store(&hold->view->valid_until, 0);

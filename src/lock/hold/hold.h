@@ -128,4 +128,26 @@ int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at);
 /* The hold was granted or renewed at t0: its renewal is due a third of the lease later. */
 void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us);
 
+/* ---- extend.c: calls that wait until the hold is extended ---- */
+
+/* The call waits for the grant's next renewal, which is due now. */
+void rlock__extension_begin(struct rlock__grant *grant, struct rlock__call *call, int64_t now);
+/* The call does not wait any more. */
+void rlock__extension_end(struct rlock__call *call);
+/* Whether calls wait for a hold that its owner has not given up. */
+bool rlock__extensions_wait(const struct rlock__grant *grant);
+/* The longest lease that they want of a renewal now; 0: none waits. */
+int64_t rlock__extensions_lease(const struct rlock__grant *grant, int64_t now);
+/* A renewal with that lease is about to be sent. */
+void rlock__extensions_send(struct rlock__grant *grant, int64_t lease_us);
+/* It has counted: the calls that it asked for are complete. */
+void rlock__extensions_granted(struct rlock__grant *grant, int64_t lease_us, int64_t now);
+/* It has not counted. may_have_run: nobody knows whether it ran. */
+void rlock__extensions_failed(struct rlock__grant *grant, bool may_have_run);
+/* The server refused it, and says why. is_final: another one would be refused too. */
+void rlock__extensions_refused(struct rlock__grant *grant, int code, bool is_final,
+                               const char *why);
+/* The hold is over (reason 0), or was lost. */
+void rlock__extensions_over(struct rlock__grant *grant, int reason);
+
 #endif

@@ -21,6 +21,8 @@
 
 #define MISFITS 16 /* grants that one batch skips at most */
 #define ALONE_US (60 * RLOCK__SECOND)
+#define UNKNOWN 2 /* there is no answer for the grant, or the renewal does not count */
+#define REFUSED 3 /* the server did nothing */
 
 struct batch {
     struct rlock__link *link;
@@ -39,46 +41,6 @@ static void free_batch(struct batch *batch)
     free(batch);
 }
 
-/* The lease of a renewal that is to change nothing. It ends the validity where it ends already: see
- * rlock__valid_until(). */
-static int64_t lease_left(const struct rlock__grant *grant, int64_t now)
-{
-    int64_t left = grant->valid_until - now + grant->hold->spec->core->opts.margin_us;
-
-    return left + rlock__max(2 * RLOCK__MS, left / 99); /* the validity is shorter by this */
-}
-
-static int64_t whole_lease(const struct rlock__hold *hold)
-{
-    bool renewed = hold->renewed_from != 0 || hold->renewals > 0;
-
-    return renewed ? hold->spec->core->opts.renewed_lease_us : hold->provisional_us;
-}
-
-/* The lease that a renewal now asks for: never past max_hold. */
-static int64_t lease_of(const struct rlock__grant *grant, int64_t now)
-{
-    if (!rlock__hold_is_renewed(grant->hold)) {
-        return lease_left(grant, now);
-    }
-    return rlock__min(whole_lease(grant->hold), grant->held_until - now);
-}
-
-/* Whether a renewal now would extend the validity; if not, when it is due instead. */
-static bool is_worth(struct rlock__grant *grant, int64_t now)
-{
-    int64_t whole = whole_lease(grant->hold), lease = lease_of(grant, now);
-
-    if (grant->verifies ||
-        rlock__valid_until(grant->hold->spec->core, now, lease) > grant->valid_until) {
-        return true;
-    }
-    grant->due = lease < whole /* the time that max_hold leaves only gets shorter */
-                     ? RLOCK__NEVER
-                     : grant->valid_until - 2 * (whole / 3);
-    return false;
-}
-
 /* Why the grant's validity has ended. */
 static enum rlock_reason why_over(const struct rlock__grant *grant)
 {
@@ -92,7 +54,7 @@ void rlock__renew_due(struct rlock__grant *grant, int64_t now)
         rlock__hold_lose(grant->hold, why_over(grant), now);
         return;
     }
-    if (is_worth(grant, now)) {
+    if (rlock__renewal_is_worth(grant, now)) {
         rlock__renew_begin(rlock__grant_route(grant), now);
         rlock__grant_wait(grant, true);
         rlock__server_need(grant->link->server, now);
@@ -131,7 +93,7 @@ static void note_late(const struct rlock__grant *grant, int64_t lease_us, int64_
     }
 }
 
-/* status: the script's answer for the grant; 2: there is none. */
+/* status: the script's answer for the grant, REFUSED, or UNKNOWN. */
 static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t t0,
                             int64_t lease_us, int64_t now)
 {
@@ -141,16 +103,20 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
     if (now >= grant->valid_until) { /* too late to count */
         rlock__hold_lose(grant->hold, why_over(grant), now);
     } else if (status == 1) {
-        note_late(grant, lease_us, now);
+        if (grant->extensions == NULL && rlock__hold_is_renewed(grant->hold)) {
+            note_late(grant, lease_us, now);
+        }
         grant->failures = 0;
         grant->unacked = false;
         rlock__grant_seen(grant);
         rlock__grant_set_valid(grant, t0, rlock__min(lease_us, grant->held_until - t0), now);
         rlock__grant_due(grant, t0, lease_us);
+        rlock__extensions_granted(grant, lease_us, now);
         rlock__grant_plan(grant);
     } else if (status == 0 || status == -1) {
         rlock__hold_gone(grant->hold, status == -1, now);
     } else {
+        rlock__extensions_failed(grant, status == UNKNOWN);
         again(grant, now);
     }
 }
@@ -189,7 +155,8 @@ static void settle_one(struct batch *batch, size_t i, int64_t status, bool count
     if (!counts || grant->releasing) { /* a second copy may have run as late as now */
         rlock__grant_may_last(grant, rlock__free_by(now, batch->lease_us[i]));
     }
-    on_grant_answer(grant, status == 1 && !counts ? 2 : status, batch->t0, batch->lease_us[i], now);
+    on_grant_answer(grant, status == 1 && !counts ? UNKNOWN : status, batch->t0, batch->lease_us[i],
+                    now);
 }
 
 /* Takes the answer for the holds that the batch renewed, and frees it. */
@@ -222,9 +189,12 @@ static bool settle_others(struct batch *batch, const struct rlock__reply *reply,
 {
     bool good = reply != NULL && !rlock__reply_is_error(reply);
     bool scattered = reply != NULL && rlock__error_is(reply, RLOCK__SCATTERED);
+    bool refused = reply != NULL && !good && !rlock__error_is(reply, RLOCK__ABORTED);
 
     for (size_t i = 0; i < batch->n; i++) {
-        int64_t status = good ? rlock__reply_int(reply, i + 2, 2) : 2;
+        int64_t status = good      ? rlock__reply_int(reply, i + 2, UNKNOWN)
+                         : refused ? REFUSED
+                                   : UNKNOWN;
         struct rlock__grant *grant = batch->grants[i];
 
         if (grant != NULL && status != 1) {
@@ -238,6 +208,26 @@ static bool settle_others(struct batch *batch, const struct rlock__reply *reply,
         }
     }
     return good;
+}
+
+/* The server answered with an error. Calls that extend one of the holds hear of it. A refusal for
+ * good may be meant for another hold of the batch: then each is tried alone. */
+static void on_refused(struct batch *batch, const struct rlock__reply *reply, int64_t now)
+{
+    const struct rlock__server *server = batch->link->server;
+    struct rlock__class class = rlock__core_classify(server->core, reply);
+    char why[RLOCK__REFUSAL_SIZE];
+
+    for (size_t i = 0; i < batch->n; i++) {
+        struct rlock__grant *grant = batch->grants[i];
+
+        if (grant != NULL && grant->extensions != NULL) {
+            grant->alone_until = batch->n > 1 ? now + ALONE_US : grant->alone_until;
+            (void)rlock__refusal(grant->hold->spec, server, reply, NULL, why);
+            rlock__extensions_refused(grant, class.code,
+                                      class.way == RLOCK__GIVE_UP && batch->n == 1, why);
+        }
+    }
 }
 
 /* A renewed hold is a write to the server. */
@@ -269,6 +259,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         rlock__note(server->core, RLOCK_LOG_WARNING, rlock__about("renewal", server->address, 0),
                     "server %s: renewal failed, trying again: %s", server->address,
                     rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
+        on_refused(batch, reply, now);
     } else if (reply != NULL) {
         rlock__server_told_time(server, rlock__reply_int(reply, 0, 0),
                                 rlock__reply_int(reply, 1, 0), request->t0, now);
@@ -290,7 +281,7 @@ static void add(struct batch *batch, struct rlock__request *request, struct rloc
 {
     const struct rlock__hold *hold = grant->hold;
     char owner[RLOCK__OWNER_SIZE];
-    int64_t lease = lease_of(grant, now);
+    int64_t lease = rlock__renewal_lease(grant, now);
     struct rlock__args args = {.owner = rlock__owner_text(hold->spec->core, grant->number, owner),
                                .count = hold->count,
                                .lease_ms = rlock__ms_up(lease)};
@@ -300,6 +291,7 @@ static void add(struct batch *batch, struct rlock__request *request, struct rloc
     batch->verifies |= grant->verifies;
     batch->lease_us[batch->n] = lease;
     batch->grants[batch->n] = grant;
+    rlock__extensions_send(grant, lease);
     grant->batch_entry = &batch->grants[batch->n++];
     hold->spec->ops->renew(hold->spec, &args, &request->cmd);
     request->cmd.parts++;
@@ -310,6 +302,7 @@ static void drop_batch(struct batch *batch, int64_t now)
 {
     for (size_t i = 0; i < batch->n; i++) {
         batch->grants[i]->batch_entry = NULL;
+        rlock__extensions_failed(batch->grants[i], false);
         again(batch->grants[i], now);
     }
     free_batch(batch);
@@ -343,7 +336,7 @@ static void fill(struct batch *batch, struct rlock__request *request, int64_t no
             continue;
         }
         /* the grant may have waited for a link until its lease ended */
-        if (now < grant->valid_until && is_worth(grant, now)) {
+        if (now < grant->valid_until && rlock__renewal_is_worth(grant, now)) {
             add(batch, request, grant, now);
         }
         rlock__grant_plan(grant);

@@ -12,6 +12,13 @@ void rlock__renew_due(struct rlock__grant *grant, int64_t now);
 /* Sends a batch of the most urgent holds that are due. Returns false without memory. */
 bool rlock__renew_some(struct rlock__link *link, int64_t now);
 
+/* ---- lease.c ---- */
+
+/* The lease that a renewal now asks for: never past max_hold. */
+int64_t rlock__renewal_lease(const struct rlock__grant *grant, int64_t now);
+/* Whether a renewal now would extend the validity. If not, sets when it is due instead. */
+bool rlock__renewal_is_worth(struct rlock__grant *grant, int64_t now);
+
 /* ---- spread.c: when renewals go out ---- */
 
 /* A hold is due. If no other hold is due, the link has no delay to make up for. */

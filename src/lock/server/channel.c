@@ -182,7 +182,7 @@ void rlock__channel_on_message(struct rlock__channel *channel)
 {
     struct rlock__call *call;
 
-    DL_FOREACH2(channel->waiters, call, wait_next)
+    DL_FOREACH2(channel->waiters, call, waits.next)
     {
         assert(call->channel == channel);
         rlock__ready(call, RLOCK__HEARD);
@@ -195,7 +195,7 @@ void rlock__channel_wake(struct rlock__channel *channel, bool all)
 {
     struct rlock__call *call;
 
-    DL_FOREACH2(channel->waiters, call, wait_next)
+    DL_FOREACH2(channel->waiters, call, waits.next)
     {
         assert(call->channel == channel && call->kind == RLOCK__ACQUIRE);
         if (all || call->acquire.queue == NULL) {
@@ -371,7 +371,7 @@ void rlock__channels_down(struct rlock__server *server)
     while ((channel = next(server, channel)) != NULL) {
         channel->asked = RLOCK__ASKED_NOTHING;
         channel->live = channel->plain = channel->plain_asked = channel->shares = false;
-        DL_FOREACH2(channel->waiters, call, wait_next)
+        DL_FOREACH2(channel->waiters, call, waits.next)
         {
             assert(call->channel == channel);
             rlock__ready(call, RLOCK__DEAF);

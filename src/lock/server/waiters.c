@@ -20,7 +20,7 @@ bool rlock__channel_join(struct rlock__call *call)
         return false;
     }
     call->channel = channel;
-    DL_APPEND2(channel->waiters, call, wait_prev, wait_next);
+    DL_APPEND2(channel->waiters, call, waits.prev, waits.next);
     rlock__channel_unsettle(channel);
     return true;
 }
@@ -31,7 +31,7 @@ static struct rlock__channel *leave(struct rlock__call *call)
 
     assert(channel->waiters != NULL && call->kind == RLOCK__ACQUIRE);
     call->channel = NULL;
-    DL_DELETE2(channel->waiters, call, wait_prev, wait_next);
+    DL_DELETE2(channel->waiters, call, waits.prev, waits.next);
     return channel;
 }
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar
 
 from ._errors import Error, check
 from ._operation import Level, already_over, log
-from ._rlock import lib
+from ._rlock import ffi, lib
+from ._times import Seconds, lease_ms
 
 if TYPE_CHECKING:
     from ._lock import AsyncLock, BaseLock, Lock
@@ -69,6 +70,12 @@ class BaseHold(Generic[B]):
 class Hold(BaseHold["Lock"]):
     """A hold of a Lock. Its owner is the thread that took it, or an id that was given."""
 
+    def extend(self, lease: Optional[Seconds] = None) -> None:
+        """Has it last at least so many seconds from now. None: it is renewed from now on. It never gets shorter."""
+        if not self._level.is_live():
+            raise already_over()
+        check(lib.rlock_extend(self._level.handle, self.owner, lease_ms(lease), ffi.NULL))
+
     def unlock(self) -> None:
         """Gives up this level, in any thread. Once."""
         code = self._level.unlock()
@@ -91,6 +98,12 @@ class AsyncHold(BaseHold["AsyncLock"]):
 
     _task: Optional[weakref.ref[Any]] = None  # the task that took it
     _rows: tuple[object, ...] = ()  # keeps its places in what the clients know of their names
+
+    async def extend(self, lease: Optional[Seconds] = None) -> None:
+        """Has it last at least so many seconds from now. None: it is renewed from now on. It never gets shorter."""
+        if not self._level.is_live():
+            raise already_over()
+        await self.lock._extend(self._level, lease_ms(lease))
 
     async def unlock(self) -> None:
         """Gives up this level, also if the task is cancelled meanwhile. Once."""

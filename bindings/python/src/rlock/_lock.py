@@ -320,6 +320,9 @@ class AsyncLock(BaseLock):
         check(lib.rlock_op_info(operation.op[0], info))
         return _info_of(info)
 
+    async def _extend(self, level: Level, milliseconds: int) -> None:
+        await self._do(lambda each: each.begin(lib.rlock_extend_async, level.owner, milliseconds))
+
     async def _unlock(self, level: Level) -> None:
         await self._do(level.unlock_async)
 
