@@ -119,15 +119,15 @@ struct rlock__grant {
     int64_t due;                       /* when to renew it, or to send its last release again */
     struct rlock__grant **batch_entry; /* its place in a batch in flight; NULL: none */
     struct rlock__call *extensions;    /* calls that wait for a renewal with the lease they want */
-    int64_t alone_until;               /* its renewals share no batch until then; 0: they may */
     struct rlock__request *release;    /* in flight, of one or several levels */
     /* a group member's, if its release goes on without a caller; NULL: none */
     struct rlock__doubt *doubt;
     struct rlock__doubt *owed_doubt; /* the same for owed levels */
 
-    unsigned life;      /* of the server, when it last reported the hold */
-    uint16_t failures;  /* of renewals, or of last releases, in a row */
-    uint8_t passes : 6; /* how often it was passed on */
+    unsigned life;          /* of the server, when it last reported the hold */
+    uint16_t failures : 12; /* of renewals, or of last releases, in a row */
+    uint16_t alone : 4;     /* so many of its next renewals share no batch */
+    uint8_t passes : 6;     /* how often it was passed on */
     bool is_numbered : 1;
     bool is_guarded : 1;  /* a restart of the server ends it */
     bool is_waiting : 1;  /* its renewal waits to be sent */

@@ -272,6 +272,8 @@ void rlock__group_cancel(struct rlock__group *group, int code, int64_t now)
         group->code = code;
         rlock__texts_clear(&group->texts);
         group->timer_at = rlock__min(group->timer_at, now + RLOCK__GRACE_US);
+    } else if (group->phase == RLOCK__GROUP_EXTENDING) { /* its members' calls end by themselves */
+        rlock__effort_end(group, code);
     }
 }
 

@@ -249,7 +249,7 @@ int rlock__group_owe(struct rlock__group *group, int64_t now, struct rlock__text
 void rlock__group_on_message(struct rlock__member *member, int64_t now) RLOCK__REQUIRES(groups);
 void rlock__group_done(struct rlock__call *call, int64_t now) RLOCK__REQUIRES(groups);
 void rlock__group_timer(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(groups);
-/* Ends an effort to take the group before its time, with this code. */
+/* Ends an effort to take or extend the group before its time, with this code. */
 void rlock__group_cancel(struct rlock__group *group, int code, int64_t now) RLOCK__REQUIRES(groups);
 /* The owner is gone, and nobody will unlock the group. The members' cores know that, so nothing is
  * given back. */

@@ -91,7 +91,7 @@ LOCK_TEST(an_extension_that_the_server_refuses_names_the_reason, f)
     test_server_do(f->server, "ACL SETUSER default -eval -evalsha");
     assert_code(rlock_extend(lock, 0, 10 * MINUTE_MS, NULL), RLOCK_EPERM);
     assert_code(rlock_last_failure(&failure), 0);
-    assert_non_null(strstr(failure.detail, NAME));
+    assert_non_null(strstr(failure.detail, "lock " NAME ": not extended: not permitted"));
     assert_non_null(strstr(failure.detail, "eval"));
     assert_string_not_equal(failure.server, "");
     assert_true(rlock_is_valid(lock));
@@ -161,6 +161,33 @@ LOCK_TEST(a_multi_lock_without_one_member_is_lost_by_its_extension, f)
     assert_false(rlock_is_valid(multi));
     assert_true(TEST_EVENTUALLY(test_server_int(f->server, "DBSIZE") == 0, 5000));
     assert_code(rlock_unlock(multi), RLOCK_ELOST);
+    multi = rlock_free(multi);
+}
+
+/* One member is extended, and the other one is at a server that does not answer. */
+FIXTURE_WITH_TEST(closing_the_client_ends_the_extension_of_a_multi_lock, f, .kind = &kind_reentrant,
+                  .servers = 2)
+{
+    struct rlock_client *clients[2];
+    struct rlock_handle *members[2], *multi = NULL;
+    struct completion longer = COMPLETION;
+
+    for (size_t i = 0; i < 2; i++) {
+        clients[i] = client_open_with(f, RLOCK_CLIENT_OPTS(.url = test_server_url(f->servers[i]),
+                                                           .op_timeout_ms = 2 * MINUTE_MS));
+        members[i] = lock_named(f, clients[i], i == 0 ? "a" : "b");
+    }
+    assert_code(rlock_multi_new(members, 2, NULL, &multi), 0);
+    assert_code(rlock_lock_for(multi, 0, RLOCK_TAKE(.owner = OWNER, .lease_ms = MINUTE_MS), NULL),
+                0);
+    test_server_freeze(f->servers[1]);
+    assert_code(rlock_extend_async(multi, OWNER, 10 * MINUTE_MS, completion_tell, &longer, NULL),
+                0);
+    assert_true(TEST_EVENTUALLY(test_server_int(f->servers[0], "PTTL a") > 9 * MINUTE_MS, 5000));
+    client_close(f, clients[0]);
+    assert_code(completion_await(&longer), RLOCK_ECLOSED);
+    test_server_thaw(f->servers[1]);
+    forgive_losses(f);
     multi = rlock_free(multi);
 }
 

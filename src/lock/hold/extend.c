@@ -124,13 +124,14 @@ void rlock__extensions_failed(struct rlock__grant *grant, bool may_have_run)
 void rlock__extensions_refused(struct rlock__grant *grant, int code, bool is_final, const char *why)
 {
     struct rlock__call *call, *after;
+    char name[96];
 
     DL_FOREACH_SAFE(grant->extensions, call, after) {
         if (!call->extend.is_sent) {
             continue;
         }
         call->error = code;
-        rlock__say(call, "%s", why);
+        rlock__say(call, "lock %s: not extended: %s", rlock__spec_text(call->spec, name), why);
         if (is_final) {
             settle(call, call->extend.may_have_run ? RLOCK_EINDOUBT : code);
         }

@@ -20,9 +20,9 @@
 #include "lock/server/send.h"
 
 #define MISFITS 16 /* grants that one batch skips at most */
-#define ALONE_US (60 * RLOCK__SECOND)
-#define UNKNOWN 2 /* there is no answer for the grant, or the renewal does not count */
-#define REFUSED 3 /* the server did nothing */
+#define ALONE 6    /* a minute, if the lease is 30 s */
+#define UNKNOWN 2  /* there is no answer for the grant, or the renewal does not count */
+#define REFUSED 3  /* the server did nothing */
 
 struct batch {
     struct rlock__link *link;
@@ -107,6 +107,9 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
             note_late(grant, lease_us, now);
         }
         grant->failures = 0;
+        if (grant->alone > 0) {
+            grant->alone--;
+        }
         grant->unacked = false;
         rlock__grant_seen(grant);
         rlock__grant_set_valid(grant, t0, rlock__min(lease_us, grant->held_until - t0), now);
@@ -198,7 +201,7 @@ static bool settle_others(struct batch *batch, const struct rlock__reply *reply,
         struct rlock__grant *grant = batch->grants[i];
 
         if (grant != NULL && status != 1) {
-            grant->alone_until = scattered ? now + ALONE_US : grant->alone_until;
+            grant->alone = scattered ? ALONE : grant->alone;
             if (reply == NULL) { /* an unfenced copy may run until the lease ends */
                 rlock__grant_may_last(grant, rlock__free_by(now, 2 * batch->lease_us[i]));
             }
@@ -212,7 +215,7 @@ static bool settle_others(struct batch *batch, const struct rlock__reply *reply,
 
 /* The server answered with an error. Calls that extend one of the holds hear of it. A refusal for
  * good may be meant for another hold of the batch: then each is tried alone. */
-static void on_refused(struct batch *batch, const struct rlock__reply *reply, int64_t now)
+static void on_refused(struct batch *batch, const struct rlock__reply *reply)
 {
     const struct rlock__server *server = batch->link->server;
     struct rlock__class class = rlock__core_classify(server->core, reply);
@@ -222,7 +225,7 @@ static void on_refused(struct batch *batch, const struct rlock__reply *reply, in
         struct rlock__grant *grant = batch->grants[i];
 
         if (grant != NULL && grant->extensions != NULL) {
-            grant->alone_until = batch->n > 1 ? now + ALONE_US : grant->alone_until;
+            grant->alone = batch->n > 1 ? ALONE : grant->alone;
             (void)rlock__refusal(grant->hold->spec, server, reply, NULL, why);
             rlock__extensions_refused(grant, class.code,
                                       class.way == RLOCK__GIVE_UP && batch->n == 1, why);
@@ -259,7 +262,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         rlock__note(server->core, RLOCK_LOG_WARNING, rlock__about("renewal", server->address, 0),
                     "server %s: renewal failed, trying again: %s", server->address,
                     rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
-        on_refused(batch, reply, now);
+        on_refused(batch, reply);
     } else if (reply != NULL) {
         rlock__server_told_time(server, rlock__reply_int(reply, 0, 0),
                                 rlock__reply_int(reply, 1, 0), request->t0, now);
@@ -309,14 +312,14 @@ static void drop_batch(struct batch *batch, int64_t now)
 }
 
 /* Whether the grant may join the batch. While a slot moves, one missing key makes the server refuse
- * the whole batch. So after that its grants are renewed alone for a while. */
-static bool fits(const struct batch *batch, const struct rlock__grant *grant, int64_t now)
+ * the whole batch. So after that its grants are renewed alone a few times. */
+static bool fits(const struct batch *batch, const struct rlock__grant *grant)
 {
     const struct rlock__grant *first = batch->n > 0 ? batch->grants[0] : NULL;
 
     return first == NULL || (first->hold->spec->ops->renew == grant->hold->spec->ops->renew &&
                              first->hold->spec->slot == grant->hold->spec->slot &&
-                             now >= first->alone_until && now >= grant->alone_until);
+                             first->alone == 0 && grant->alone == 0);
 }
 
 /* Takes the most urgent grants that fit into one batch; the others stay due. */
@@ -331,7 +334,7 @@ static void fill(struct batch *batch, struct rlock__request *request, int64_t no
         struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, timer, due->root);
 
         rlock__grant_wait(grant, false);
-        if (!fits(batch, grant, now)) {
+        if (!fits(batch, grant)) {
             others[n_others++] = grant;
             continue;
         }
