@@ -130,7 +130,6 @@ static void take(struct sim_owner *owner)
         owner->lock = lock;
         owner->n_marks = 0;
         owner->told_at = RLOCK__NEVER;
-        owner->extends_at = 0;
     }
     owner->group = sim_group_get(owner);
     owner->effort = draw_effort(owner);
