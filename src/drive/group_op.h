@@ -195,10 +195,10 @@ void rlock__groups_closed(struct rlock_client *client) RLOCK__NO_MUTEX;
 /* Sets the code of an unlock to "closed" if the members' clients were closed, before the unlock or
  * during it, and so ended the hold. */
 void rlock__group_op_blame_close(struct rlock__group_op *group_op) RLOCK__REQUIRES(groups);
-/* A thread ends: its levels of a lock are lost. */
 /* An owner with an id is gone: its efforts are canceled, and its groups that have a member at this
  * client are lost and given back. */
 void rlock__groups_owner_end(struct rlock_client *client, uint64_t owner) RLOCK__NO_MUTEX;
+/* A thread ends: its levels of a lock are lost. */
 void rlock__groups_thread_exit(const struct rlock__group_spec *spec,
                                uint64_t thread) RLOCK__NO_MUTEX;
 

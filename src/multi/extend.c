@@ -10,8 +10,8 @@
 
 #define LATE_US (10 * RLOCK__MS) /* the group waits so long beyond its members' last time */
 
-/* How many members are extended; may: with those that have a call under way, of this effort or of
- * an earlier one. */
+/* Counts the members that are extended. may: also counts those that may be soon, because a call of
+ * this effort or of an earlier one is under way. */
 static size_t extended(const struct rlock__group *group, bool may)
 {
     size_t n = 0;

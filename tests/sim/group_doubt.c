@@ -192,8 +192,8 @@ void sim_groups_check_doubt(struct sim_owner *owner)
 
     for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
-        /* of a nested level, which an unlock or an extension came behind */
-        bool open = !taking && rlock__member_is_in_doubt(member);
+        /* a nested level that failed left something open on it */
+        bool open = !taking && owner->failed_inside && rlock__member_is_in_doubt(member);
 
         denies &= !member->spec->core->closed; /* its end gives back what is there */
         if (!taking || group->count == 0 || member->tried) {

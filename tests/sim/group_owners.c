@@ -130,6 +130,7 @@ static void take(struct sim_owner *owner)
         owner->lock = lock;
         owner->n_marks = 0;
         owner->told_at = RLOCK__NEVER;
+        owner->failed_inside = false;
     }
     owner->group = sim_group_get(owner);
     owner->effort = draw_effort(owner);
@@ -229,7 +230,7 @@ static void owner_end(struct sim_owner *owner)
     sim_drive_owner_end(owner);
     if (owner->depth > 0 && !owner->calling && owner->told_at == RLOCK__NEVER) {
         sim_violate(sim_home(owner->process->all),
-                    "process %u owner %llu, lock %u: ended, and nobody is told",
+                    "process %u owner %llu, lock %u: its end is reported to nobody",
                     owner->process->index, (unsigned long long)owner->owner.id, owner->lock);
     }
     if (owner->is_ended && owner->calling && owner->taking && !owner->cancelled) {
@@ -464,6 +465,7 @@ void sim_owner_done(struct sim_owner *owner)
     bool renewed;
 
     owner->calling = false;
+    owner->failed_inside |= owner->taking && owner->depth > 0 && code != 0;
     rlock__timer_unset(&home->timers, &owner->second);
     sim_trace(home, "process %u owner %llu: %s %u: %s, %u levels", process->index,
               (unsigned long long)owner->owner.id, owner->taking ? "take" : "leave", owner->lock,

@@ -79,6 +79,7 @@ struct sim_owner {
     bool calling, taking, cancelled;
     bool extends;                     /* its call does; otherwise it takes, or leaves */
     int64_t extends_at, valid_before; /* its clock: when that began; the validity then */
+    bool failed_inside;               /* it was refused a nested level of what it holds */
     bool is_ended;                    /* it was reported to have ended during its call */
     struct rlock__effort effort;
     int64_t due;  /* when the call must be back, by its clock */

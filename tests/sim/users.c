@@ -136,7 +136,8 @@ static void check_ended(const struct sim_user *user, const bool *held)
 
     for (unsigned side = 0; side < SIM_SIDES; side++) {
         if (held[side] && (!user->holds[side].lost || sim_valid_until(&user->holds[side]) != 0)) {
-            sim_violate(client->world, "client %u: an owner that holds %s ended, nobody is told",
+            sim_violate(client->world,
+                        "client %u: the end of an owner that holds %s is not reported",
                         client->index, client->world->keys[user->key]);
         }
     }

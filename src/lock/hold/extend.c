@@ -10,22 +10,13 @@
 #include "lock/common.h"
 #include "lock/hold/hold.h"
 
-/* The grant's next renewal is due now. */
-static void be_due(struct rlock__grant *grant, int64_t now)
-{
-    grant->due = now;
-    grant->link->rests_until = rlock__min(grant->link->rests_until, now);
-    rlock__server_touch(grant->link->server);
-}
-
 void rlock__extension_begin(struct rlock__grant *grant, struct rlock__call *call, int64_t now)
 {
     assert(call->kind == RLOCK__EXTEND && call->extend.grant == NULL);
     assert(grant->hold->state == RLOCK__HOLD_HELD);
     call->extend.grant = grant;
     DL_APPEND(grant->extensions, call);
-    (void)rlock__grant_route(grant);
-    be_due(grant, now);
+    rlock__grant_hurry(grant, now);
     rlock__grant_plan(grant);
 }
 
@@ -107,7 +98,7 @@ void rlock__extensions_granted(struct rlock__grant *grant, int64_t lease_us, int
         }
     }
     if (grant->extensions != NULL) { /* they came while it was in flight */
-        be_due(grant, now);
+        rlock__grant_hurry(grant, now);
     }
 }
 

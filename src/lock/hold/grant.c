@@ -28,13 +28,18 @@ struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
     return link;
 }
 
-void rlock__grant_verify(struct rlock__grant *grant, int64_t now)
+void rlock__grant_hurry(struct rlock__grant *grant, int64_t now)
 {
     assert(grant->hold->state == RLOCK__HOLD_HELD);
     rlock__grant_route(grant)->rests_until = now;
     rlock__server_touch(grant->link->server);
-    grant->verifies = true;
     grant->due = now;
+}
+
+void rlock__grant_verify(struct rlock__grant *grant, int64_t now)
+{
+    rlock__grant_hurry(grant, now);
+    grant->verifies = true;
     rlock__grant_plan(grant);
     assert(grant->timer.at <= now || grant->batch_entry != NULL || grant->is_waiting ||
            grant->releasing);

@@ -91,6 +91,9 @@ void rlock__hold_plan(struct rlock__hold *hold);
 
 /* Updates and returns the link for the grant's next command. The link changes if the key moves. */
 struct rlock__link *rlock__grant_route(struct rlock__grant *grant);
+/* The grant's next renewal is due now, and does not wait for others. The caller then plans the
+ * grant. */
+void rlock__grant_hurry(struct rlock__grant *grant, int64_t now);
 /* Asks the server, by a renewal that is due now, whether it has the hold. */
 void rlock__grant_verify(struct rlock__grant *grant, int64_t now);
 /* The server reported that it has the hold. */
