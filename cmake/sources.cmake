@@ -20,6 +20,7 @@ set(RLOCK_SOURCES
     src/client/failure.c
     src/client/flags.c
     src/client/group.c
+    src/client/handover.c
     src/client/held.c
     src/client/holder.c
     src/client/identity.c
@@ -32,6 +33,7 @@ set(RLOCK_SOURCES
     src/client/process.c
     src/client/query.c
     src/client/single.c
+    src/client/text.c
     src/drive/ask.c
     src/drive/background.c
     src/drive/wakeup_fd.c
@@ -65,6 +67,7 @@ set(RLOCK_SOURCES
     src/lock/call/acquire_wait.c
     src/lock/call/batch.c
     src/lock/call/command.c
+    src/lock/call/detach.c
     src/lock/call/explain.c
     src/lock/call/extend.c
     src/lock/call/kinds.c
@@ -73,6 +76,7 @@ set(RLOCK_SOURCES
     src/lock/call/pass.c
     src/lock/call/proof.c
     src/lock/call/release.c
+    src/lock/call/release_send.c
     src/lock/call/release_turn.c
     src/lock/core/check.c
     src/lock/core/core.c
@@ -181,7 +185,9 @@ set(RLOCK_LUA
     lua/fair/force.lua
     lua/fair/inspect.lua
     lua/fair/release.lua
+    lua/fair/rename.lua
     lua/fenced/acquire.lua
+    lua/fenced/rename.lua
     lua/multi/acquire.lua
     lua/parts/announce.lua
     lua/parts/ends.lua
@@ -191,6 +197,7 @@ set(RLOCK_LUA
     lua/parts/longest.lua
     lua/parts/lower.lua
     lua/parts/raise.lua
+    lua/parts/rename.lua
     lua/parts/undo.lua
     lua/parts/unheard.lua
     lua/parts/writer.lua
@@ -198,11 +205,13 @@ set(RLOCK_LUA
     lua/plain/force.lua
     lua/plain/inspect.lua
     lua/plain/release.lua
+    lua/plain/rename.lua
     lua/plain/renew.lua
     lua/rw/force.lua
     lua/rw/inspect.lua
     lua/rw/read_acquire.lua
     lua/rw/read_release.lua
+    lua/rw/read_rename.lua
     lua/rw/read_renew.lua
     lua/rw/write_acquire.lua
     lua/rw/write_release.lua

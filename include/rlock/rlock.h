@@ -92,6 +92,17 @@ extern "C" {
 /* The longest time: a hundred years. The library shortens longer times to it, except a wait. */
 #define RLOCK_TIME_MAX_MS INT64_C(3162240000000)
 
+/* The size of a text that stands for a hold, with the NUL byte: see rlock_detach(). */
+#define RLOCK_TEXT_SIZE 256
+
+#if defined(__cplusplus) || defined(RLOCK_PLAIN)
+/* The size of a parameter that gets a text. */
+#define RLOCK_TEXT_ROOM RLOCK_TEXT_SIZE
+#else
+/* The size of a parameter that gets a text. A C compiler warns if the argument is smaller. */
+#define RLOCK_TEXT_ROOM static RLOCK_TEXT_SIZE
+#endif
+
 /* A call returns at most this many ms after its deadline or its cancellation. */
 #define RLOCK_LATE_MS 50
 
@@ -692,8 +703,10 @@ struct rlock_take {
  *
  * NEW_OWNER: the call makes a new owner id, which the grant reports (rlock_grant.owner). The caller
  * must pass a grant to fill, and no owner.
+ * FROM_DEAD: only for rlock_adopt(), for a text of rlock_hold_text(). The caller knows that the
+ * process which wrote the text is gone.
  */
-enum { RLOCK_TAKE_NEW_OWNER = 1 << 16 };
+enum { RLOCK_TAKE_NEW_OWNER = 1 << 16, RLOCK_TAKE_FROM_DEAD = 1 << 17 };
 
 /* Makes the options of rlock_lock_for(): you name the options that you set, and the others have
  * their defaults. RLOCK_TAKE(.lease_ms = 10000) is a pointer, valid until the end of the block. C
@@ -814,6 +827,68 @@ RLOCK_API int rlock_unlock_as(struct rlock_handle *lock, uint64_t owner);
  */
 RLOCK_API int rlock_extend(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
                            struct rlock_grant *ret_grant);
+
+/*
+ * New: this function, and the three below it, may still change in the next minor version.
+ *
+ * Hands a hold over: another process, or this one later, takes it over with rlock_adopt(). The lock
+ * stays taken all the time. One step on the server gives the hold to an owner that only the text
+ * names, with a lease of its own. After 0 this owner holds nothing, and no loss is reported. If no
+ * call adopts the hold, it ends with that lease. So a detach alone keeps a lock taken for a minimum
+ * time.
+ *   owner: 0 is the calling thread;
+ *   lease_ms: how long the text's hold lasts, at least 10. It may be shorter than the lease so far;
+ *   ret_text: gets the text after 0, "" otherwise. It is ASCII without spaces, and does not contain
+ *     the lock's name. Keep it secret: a program that has the text, and may use the server, can
+ *     take the hold.
+ * I/O: one round trip, within op_timeout_ms. The hold is not valid any more once the call asks the
+ * server. The call does not wait for replicas (acks): after a failover the text may be void.
+ * Returns
+ *   RLOCK_ENOTOWNER: the owner holds nothing of it;
+ *   RLOCK_ELOST: the hold is lost. The owner unlocks it as usual;
+ *   RLOCK_EINDOUBT: the server did not answer. RLOCK_ECONN, EPERM, EREFUSED, EWRONGTYPE: the server
+ *     refused it. After these five codes the hold is neither valid nor renewed, and the lock is
+ *     free when the leases end. Detach again, or unlock: each finds out what the server has;
+ *   RLOCK_ETIMEDOUT: an earlier call of this owner took too long. Nothing has changed;
+ *   RLOCK_EINVAL: the owner holds more than one level, levels of a multi-lock, or both sides of the
+ *     read/write lock; or lease_ms is below 10;
+ *   RLOCK_ENOTSUP: the lock is a multi-lock or a RedLock;
+ *   RLOCK_ECLOSED, EFORKED, ENOMEM.
+ */
+RLOCK_API int rlock_detach(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
+                           char ret_text[RLOCK_TEXT_ROOM]);
+
+/*
+ * Writes a text for a hold that goes on: a precaution against a crash of this process. Adopting it
+ * needs RLOCK_TAKE_FROM_DEAD. owner: 0 is the calling thread. Local: no I/O.
+ * Returns RLOCK_ENOTOWNER, ELOST; RLOCK_ENOTSUP for a multi-lock or a RedLock; RLOCK_EINVAL,
+ * ECLOSED, EFORKED.
+ */
+RLOCK_API int rlock_hold_text(const struct rlock_handle *lock, uint64_t owner,
+                              char ret_text[RLOCK_TEXT_ROOM]);
+
+/*
+ * Takes over the hold of a text, as one level. It does not wait: if several callers have the text,
+ * one of them gets the hold.
+ *   lock: a handle of the same name and kind;
+ *   take: as for rlock_lock_for(). Its lease begins now, and a cancel token ends the call;
+ *   ret_grant: gets the grant; may be NULL. A fenced lock gives a larger token than before.
+ * I/O: one round trip, within op_timeout_ms.
+ * Returns
+ *   RLOCK_ENOTOWNER: the text's hold has ended, or somebody adopted it or released it by force;
+ *   RLOCK_EBUSY: the text is from rlock_hold_text(), and take->flags lacks RLOCK_TAKE_FROM_DEAD. If
+ *     the process that wrote it is alive, both rely on the lock until its next renewal;
+ *   RLOCK_EINDOUBT, ECANCELED: the caller does not have the hold. If the request gets it anyway,
+ *     the library gives it back to the text, with the lease that the take asked for: call again. So
+ *     it is after RLOCK_ENOTREPLICATED;
+ *   RLOCK_EINVAL: the text is not one of this lock's, or the owner holds the lock already;
+ *   RLOCK_ENOTSUP: the lock is a multi-lock or a RedLock;
+ *   RLOCK_ENOTREPLICATED, ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED,
+ *     ENOMEM, ERESOURCE: see rlock_lock_for().
+ */
+RLOCK_API RLOCK_CHECK_RESULT int rlock_adopt(struct rlock_handle *lock, const char *text,
+                                             const struct rlock_take *take,
+                                             struct rlock_grant *ret_grant);
 
 /*
  * Releases the lock by force: reads the holder, and deletes the lock if that holder still has it.
@@ -950,8 +1025,9 @@ typedef void rlock_done_fn(struct rlock_op *op, void *payload);
  * rlock_owner_new() returns ids. Calls of one owner on one lock run one after the other.
  * ret_op: receives a reference, which the caller must drop with rlock_op_unref(). Pass NULL if you
  * want no reference.
- * Returns 0, or RLOCK_EINVAL, ECLOSED, EFORKED, ENOMEM, ERESOURCE. After one of these codes, done
- * never runs. After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
+ * Returns 0, or RLOCK_EINVAL, ECLOSED, EFORKED, ENOMEM, ERESOURCE; rlock_detach_async() and
+ * rlock_adopt_async() also RLOCK_ENOTSUP and RLOCK_EBUSY, as their blocking forms. After one of
+ * these codes, done never runs. After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
  */
 
 /* Takes the lock: the async form of rlock_lock_for(). take: must name an owner, or
@@ -969,6 +1045,17 @@ RLOCK_API int rlock_unlock_async(struct rlock_handle *lock, uint64_t owner, rloc
  * grant. */
 RLOCK_API int rlock_extend_async(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
                                  rlock_done_fn *done, void *payload, struct rlock_op **ret_op);
+
+/* Hands a hold over: the async form of rlock_detach(). rlock_op_text() returns the text. */
+RLOCK_API int rlock_detach_async(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
+                                 rlock_done_fn *done, void *payload, struct rlock_op **ret_op);
+
+/* Takes over the hold of a text: the async form of rlock_adopt(). take: as for rlock_lock_async().
+ * The library copies the text. rlock_op_grant() returns the grant. */
+RLOCK_API RLOCK_CHECK_RESULT int rlock_adopt_async(struct rlock_handle *lock, const char *text,
+                                                   const struct rlock_take *take,
+                                                   rlock_done_fn *done, void *payload,
+                                                   struct rlock_op **ret_op);
 
 /* Releases the lock by force: the async form of rlock_force_unlock(). */
 RLOCK_API int rlock_force_unlock_async(struct rlock_handle *lock, rlock_done_fn *done,
@@ -994,10 +1081,14 @@ RLOCK_API const char *rlock_op_detail(const struct rlock_op *op);
  * the size is not set. */
 RLOCK_API int rlock_op_failure(const struct rlock_op *op, struct rlock_failure *ret_failure);
 
-/* Writes the grant of an rlock_lock_async() or rlock_extend_async() that ended with 0. Returns
- * RLOCK_EINVAL for any other operation, or if the grant's size is not set. The times are from now
- * on; the rest is as it was when the operation ended. */
+/* Writes the grant of an rlock_lock_async(), rlock_adopt_async() or rlock_extend_async() that ended
+ * with 0. Returns RLOCK_EINVAL for any other operation, or if the grant's size is not set. The
+ * times are from now on; the rest is as it was when the operation ended. */
 RLOCK_API int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant);
+
+/* Writes the text of an rlock_detach_async() that ended with 0. Returns RLOCK_EINVAL for any other
+ * operation. */
+RLOCK_API int rlock_op_text(const struct rlock_op *op, char ret_text[RLOCK_TEXT_ROOM]);
 
 /* Writes the server's answer to an rlock_inspect_async() that ended with 0. Returns RLOCK_EINVAL
  * for any other operation, or if the info's size is not set. */
@@ -1007,9 +1098,10 @@ RLOCK_API int rlock_op_info(const struct rlock_op *op, struct rlock_info *ret_in
 RLOCK_API bool rlock_op_was_locked(const struct rlock_op *op);
 
 /*
- * Asks the operation of an rlock_lock_async() to end within RLOCK_LATE_MS. It may still complete
- * normally, or with RLOCK_ECANCELED (see rlock_lock_for()). Check its code, because it may have
- * the lock. The call has no effect on operations of other functions. op may be NULL or complete.
+ * Asks the operation of an rlock_lock_async() or rlock_adopt_async() to end within RLOCK_LATE_MS.
+ * It may still complete normally, or with RLOCK_ECANCELED (see rlock_lock_for()). Check its code,
+ * because it may have the lock. The call has no effect on operations of other functions. op may be
+ * NULL or complete.
  */
 RLOCK_API void rlock_op_cancel(struct rlock_op *op);
 

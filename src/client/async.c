@@ -2,12 +2,13 @@
 /* The async calls: operations that nobody waits for, with references to them. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/sized.h"
 #include "client/lock.h"
 
-enum asked { TAKE, LEAVE, EXTEND, FORCE, INSPECT };
+enum asked { TAKE, LEAVE, EXTEND, DETACH, ADOPT, FORCE, INSPECT };
 
 struct rlock_op {
     struct rlock__op op;
@@ -18,13 +19,13 @@ struct rlock_op {
     void *payload;
     atomic_uint refs;
     atomic_int code; /* RLOCK_UNDER_WAY until all else is there */
-    uint64_t owner;  /* TAKE, EXTEND */
+    uint64_t owner;  /* TAKE, EXTEND, ADOPT */
     bool was_locked;
     const struct rlock_info *info; /* INSPECT: what the servers said; the inquiry's */
 };
 
 /* Those of a group and of an inquiry are behind it; a single lock has none until it needs them, for
- * very many may wait for it. */
+ * very many may wait for it. Behind an ADOPT is its text. */
 static struct rlock__texts *texts_of(struct rlock_op *op)
 {
     return (struct rlock__texts *)(op + 1);
@@ -76,7 +77,8 @@ static int op_new(enum asked asked, struct rlock_handle *lock, rlock_done_fn *do
                   struct rlock_op **ret_op)
 {
     bool needs = lock->group != NULL || asked == FORCE || asked == INSPECT;
-    struct rlock_op *op = calloc(1, sizeof(*op) + (needs ? sizeof(struct rlock__texts) : 0));
+    size_t more = needs ? sizeof(struct rlock__texts) : asked == ADOPT ? RLOCK_TEXT_SIZE : 0;
+    struct rlock_op *op = calloc(1, sizeof(*op) + more);
 
     if (op == NULL) {
         return rlock__fail(RLOCK_ENOMEM, "no memory");
@@ -175,6 +177,48 @@ int rlock_extend_async(struct rlock_handle *lock, uint64_t owner, int64_t lease_
     return code;
 }
 
+int rlock_detach_async(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
+                       rlock_done_fn *done, void *payload, struct rlock_op **ret_op)
+{
+    RLOCK__WHOLE;
+    struct rlock_op *op;
+    int code = rlock__detach_read(lock, &lease_ms);
+
+    code = code == 0 ? check_owner(owner) : code;
+    code = code == 0 ? op_new(DETACH, lock, done, payload, &op) : code;
+    if (code == 0) {
+        struct rlock__owner given = {.id = owner, .given = true};
+
+        code = rlock__single_detach(lock, lease_ms * RLOCK__MS, given, &op->op);
+        code = started(op, code, ret_op);
+    }
+    return code;
+}
+
+int rlock_adopt_async(struct rlock_handle *lock, const char *text, const struct rlock_take *take,
+                      rlock_done_fn *done, void *payload, struct rlock_op **ret_op)
+{
+    RLOCK__WHOLE;
+    struct rlock_take checked;
+    struct rlock__bytes from;
+    struct rlock_op *op;
+    int code = rlock__text_check(lock);
+
+    code = code == 0 ? rlock__take_read(lock, NULL, take, &checked) : code;
+    code = code == 0 ? rlock__text_read(lock, text, &checked, &from) : code;
+    code = code == 0 ? check_owner(checked.owner) : code;
+    code = code == 0 ? op_new(ADOPT, lock, done, payload, &op) : code;
+    if (code == 0) {
+        struct rlock__owner owner = {.id = checked.owner, .given = true};
+
+        op->owner = checked.owner;
+        from.at = memcpy(op + 1, from.at, from.len);
+        code = rlock__single_adopt(lock, from, &checked, owner, &op->op);
+        code = started(op, code, ret_op);
+    }
+    return code;
+}
+
 static int inquire(enum asked asked, struct rlock_handle *lock, rlock_done_fn *done, void *payload,
                    struct rlock_op **ret_op)
 {
@@ -245,12 +289,24 @@ static int check_result(const struct rlock_op *op, bool has_it, const void *room
 
 int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant)
 {
-    int code = check_result(op, op->asked == TAKE || op->asked == EXTEND, ret_grant);
+    bool has_it = op->asked == TAKE || op->asked == EXTEND || op->asked == ADOPT;
+    int code = check_result(op, has_it, ret_grant);
 
     if (code == 0) {
         rlock__grant_give(&op->op.standing, op->owner, rlock__now_us(), ret_grant);
     }
     return code;
+}
+
+int rlock_op_text(const struct rlock_op *op, char ret_text[static RLOCK_TEXT_SIZE])
+{
+    rlock__detail_clear();
+    ret_text[0] = '\0';
+    if (op->asked != DETACH || rlock_op_code(op) != 0) {
+        return rlock__fail(RLOCK_EINVAL, "the operation has no such result");
+    }
+    rlock__text_of_detach(op->lock, &op->op, ret_text);
+    return 0;
 }
 
 int rlock_op_info(const struct rlock_op *op, struct rlock_info *ret_info)
@@ -271,7 +327,8 @@ bool rlock_op_was_locked(const struct rlock_op *op)
 void rlock_op_cancel(struct rlock_op *op)
 {
     RLOCK__WHOLE;
-    if (op != NULL && op->asked == TAKE && rlock_op_code(op) == RLOCK_UNDER_WAY &&
+    if (op != NULL && (op->asked == TAKE || op->asked == ADOPT) &&
+        rlock_op_code(op) == RLOCK_UNDER_WAY &&
         op->lock->client->fork_generation == rlock__fork_generation()) {
         op->lock->vtable->cancel(op->lock, &op->op);
     }

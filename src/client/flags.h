@@ -10,7 +10,8 @@ enum {
                           RLOCK_CLIENT_ACKS_ON_DISK | RLOCK_CLIENT_ANNOUNCE_BOTH |
                           RLOCK_CLIENT_SENTINEL_TLS | RLOCK_CLIENT_SENTINEL_PLAIN,
     RLOCK__LOCK_FLAGS = RLOCK_LOCK_NO_REENTRY | RLOCK_LOCK_PREFER_WRITERS | RLOCK_LOCK_SENT_UNLOCK,
-    RLOCK__TAKE_FLAGS = RLOCK_TAKE_NEW_OWNER
+    RLOCK__TAKE_FLAGS = RLOCK_TAKE_NEW_OWNER,
+    RLOCK__ADOPT_FLAGS = RLOCK__TAKE_FLAGS | RLOCK_TAKE_FROM_DEAD
 };
 
 /* Checks the flags of a struct, which rlock_detail() names if there is one that it does not have:

@@ -13,7 +13,7 @@ int rlock__identity_init(struct rlock_client *client)
     static atomic_ullong serials;
     struct {
         uint64_t seed;
-        uint8_t uuid[16];
+        uint8_t uuid[16], text_uuid[16];
     } random;
     char host[HOST_NAME_MAX + 1] = "";
 
@@ -24,6 +24,7 @@ int rlock__identity_init(struct rlock_client *client)
     client->core.random = random.seed;
     client->groups.random = random.seed | 1;
     rlock__uuid_write(random.uuid, client->core.opts.uuid);
+    rlock__uuid_write(random.text_uuid, client->core.opts.text_uuid);
     client->core.opts.serial = atomic_fetch_add(&serials, 1) + 1;
     (void)gethostname(host, sizeof(host) - 1);
     for (char *c = host; *c != '\0'; c++) { /* connection names have no blanks, for example */

@@ -81,7 +81,9 @@ int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
 {
     struct rlock_take copy = {.size = sizeof(copy)};
 
-    if (*inout_wait_ms < RLOCK_FOREVER) {
+    const bool adopts = inout_wait_ms == NULL;
+
+    if (!adopts && *inout_wait_ms < RLOCK_FOREVER) {
         return rlock__fail(RLOCK_EINVAL, "wait_ms is %lld, must be 0, positive, or RLOCK_FOREVER",
                            (long long)*inout_wait_ms);
     }
@@ -91,7 +93,8 @@ int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
             "the take's size is not set, or it wants what this library does not know");
     }
     if (rlock__lease_read(&copy.lease_ms) != 0 ||
-        rlock__flags_check("rlock_take", copy.flags, RLOCK__TAKE_FLAGS) != 0) {
+        rlock__flags_check("rlock_take", copy.flags,
+                           adopts ? RLOCK__ADOPT_FLAGS : RLOCK__TAKE_FLAGS) != 0) {
         return RLOCK_EINVAL;
     }
     if ((copy.flags & RLOCK_TAKE_NEW_OWNER) != 0) {
@@ -100,7 +103,9 @@ int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
         }
         copy.owner = rlock_owner_new(lock->client);
     }
-    *inout_wait_ms = *inout_wait_ms > RLOCK_TIME_MAX_MS ? RLOCK_FOREVER : *inout_wait_ms;
+    if (!adopts && *inout_wait_ms > RLOCK_TIME_MAX_MS) {
+        *inout_wait_ms = RLOCK_FOREVER;
+    }
     *ret_take = copy;
     return 0;
 }
@@ -121,10 +126,15 @@ int rlock__check_wait(const struct rlock_handle *lock, int64_t wait_ms)
     return 0;
 }
 
-/* Whether the caller could not unlock what it takes, since it would not know the new owner. */
-static bool loses_owner(const struct rlock_take *take, const struct rlock_grant *ret_grant)
+int rlock__grant_check(const struct rlock_take *take, const struct rlock_grant *ret_grant)
 {
-    return (take->flags & RLOCK_TAKE_NEW_OWNER) != 0 && ret_grant == NULL;
+    if (ret_grant != NULL && !rlock__sized_is_valid(ret_grant)) {
+        return rlock__fail(RLOCK_EINVAL, "the grant's size is not set");
+    }
+    if ((take->flags & RLOCK_TAKE_NEW_OWNER) != 0 && ret_grant == NULL) {
+        return rlock__fail(RLOCK_EINVAL, "RLOCK_TAKE_NEW_OWNER needs a grant to fill");
+    }
+    return 0;
 }
 
 int rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take,
@@ -138,14 +148,11 @@ int rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const struct rloc
     int code = rlock__lock_check_open(lock);
 
     rlock__texts_begin(&texts);
-    if (code == 0 && ret_grant != NULL && !rlock__sized_is_valid(ret_grant)) {
-        code = rlock__fail(RLOCK_EINVAL, "the grant's size is not set");
-    }
     if (code == 0) {
         code = rlock__take_read(lock, &wait_ms, take, &checked);
     }
-    if (code == 0 && loses_owner(&checked, ret_grant)) {
-        code = rlock__fail(RLOCK_EINVAL, "RLOCK_TAKE_NEW_OWNER needs a grant to fill");
+    if (code == 0) {
+        code = rlock__grant_check(&checked, ret_grant);
     }
     if (code == 0) {
         code = rlock__check_wait(lock, wait_ms);

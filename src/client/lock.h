@@ -104,9 +104,13 @@ int rlock__lock_check(const struct rlock_handle *lock);
 /* The same where the client must be open as well. */
 int rlock__lock_check_open(const struct rlock_handle *lock);
 /* Checks a wait and a take, and copies the take. A wait that is too long to have an end becomes
- * RLOCK_FOREVER, and an owner that is to be new has its id. */
+ * RLOCK_FOREVER, and an owner that is to be new has its id. inout_wait_ms: NULL: the call
+ * adopts. */
 int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
                      const struct rlock_take *take, struct rlock_take *ret_take);
+/* Checks the grant that a call is to fill; NULL is ok, unless the take makes an owner that only the
+ * grant would name. */
+int rlock__grant_check(const struct rlock_take *take, const struct rlock_grant *ret_grant);
 /* The owner with this id; 0: the calling thread. Returns 0 or RLOCK_ENOMEM. */
 static inline int rlock__owner_of(uint64_t id, struct rlock__owner *ret_owner)
 {
@@ -133,6 +137,31 @@ static inline int rlock__lock_end(const struct rlock_handle *lock, struct rlock_
 /* Gives what the owner (0: the calling thread) has to the program. */
 void rlock__grant_give(const struct rlock__standing *standing, uint64_t owner, int64_t now,
                        struct rlock_grant *ret_grant);
+
+/* ---- single.c: operations that only locks of one key have, as begin_leave and begin_take ---- */
+
+int rlock__single_detach(const struct rlock_handle *lock, int64_t lease_us,
+                         struct rlock__owner owner, struct rlock__op *op);
+/* from: the owner whose hold is taken over. Borrowed until the completion. */
+int rlock__single_adopt(const struct rlock_handle *lock, struct rlock__bytes from,
+                        const struct rlock_take *take, struct rlock__owner owner,
+                        struct rlock__op *op);
+
+/* ---- text.c, handover.c: texts that stand for holds ---- */
+
+/* Writes the text of a hold that was detached, or that goes on. owner: on the server. */
+void rlock__text_write(const struct rlock_handle *lock, bool is_detached, struct rlock__bytes owner,
+                       char out[static RLOCK_TEXT_SIZE]);
+/* Reads a text, and checks that it may be adopted so. ret_from: the owner, within the text. */
+int rlock__text_read(const struct rlock_handle *lock, const char *text,
+                     const struct rlock_take *take, struct rlock__bytes *ret_from);
+/* The beginning of each call about texts: checks the handle, and that the lock has one key. */
+int rlock__text_check(const struct rlock_handle *lock);
+/* The same for a detach, with its lease. */
+int rlock__detach_read(const struct rlock_handle *lock, int64_t *inout_lease_ms);
+/* The text of a detach that is complete. */
+void rlock__text_of_detach(const struct rlock_handle *lock, const struct rlock__op *op,
+                           char out[static RLOCK_TEXT_SIZE]);
 
 /* ---- failure.c ---- */
 

@@ -110,6 +110,21 @@ static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owne
     return code == 0 ? begin(lock, op, NULL) : code;
 }
 
+int rlock__single_detach(const struct rlock_handle *lock, int64_t lease_us,
+                         struct rlock__owner owner, struct rlock__op *op)
+{
+    op->call.detach_us = lease_us;
+    return begin_leave(lock, owner, op);
+}
+
+int rlock__single_adopt(const struct rlock_handle *lock, struct rlock__bytes from,
+                        const struct rlock_take *take, struct rlock__owner owner,
+                        struct rlock__op *op)
+{
+    op->call.acquire.adopts = from;
+    return begin_take(lock, 0, take, owner, op);
+}
+
 static int begin_extend(const struct rlock_handle *lock, int64_t lease_us,
                         struct rlock__owner owner, struct rlock__op *op)
 {

@@ -67,6 +67,18 @@ static void release(const struct rlock__spec *spec, const struct rlock__args *ar
     rlock__prefixed_arg(NOTES, spec->key, ret_cmd);
 }
 
+static void rename_hold(const struct rlock__spec *spec, const struct rlock__args *args,
+                        struct rlock__cmd *ret_cmd)
+{
+    ret_cmd->script = &rlock__script_fair_rename;
+    rlock__cmd_key(ret_cmd, spec->key);
+    rlock__cmd_arg(ret_cmd, args->from);
+    rlock__cmd_arg(ret_cmd, args->owner);
+    rlock__cmd_num(ret_cmd, args->lease_ms);
+    rlock__announcement(spec, ret_cmd);
+    rlock__prefixed_arg(QUEUE, spec->key, ret_cmd);
+}
+
 /* Whether the server that has the queue knows everybody that hears a waiter's channel: a plain
  * channel of a cluster may be heard at any node. */
 static bool knows_all_ears(const struct rlock__spec *spec)
@@ -150,6 +162,7 @@ const struct rlock_ops rlock__fair_ops = {
     .acquire = acquire,
     .release = release,
     .renew = rlock__plain_renew,
+    .rename = rename_hold,
     .inspect = inspect,
     .force = force,
     .read_acquire = read_acquire,

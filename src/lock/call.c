@@ -157,7 +157,7 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
     rlock__timer_unset(&core->timers, &call->timer);
     rlock__unready(call, ~0U);
     rlock__call_step(call, RLOCK__COMPLETE);
-    DL_DELETE2(core->calls, call, all_prev, all_next);
+    DL_DELETE2(core->calls, call, all.prev, all.next);
     DL_APPEND(core->done, call);
 }
 
@@ -192,18 +192,31 @@ int64_t rlock__backoff(struct rlock__core *core, unsigned failures)
     return RLOCK__BACKOFF_US + rlock__random(core, rlock__min(top, most));
 }
 
-struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
+static struct rlock__bytes owner_text(const char *uuid, uint64_t number,
                                       char out[static RLOCK__OWNER_SIZE])
 {
-    size_t len = strlen(core->opts.uuid);
+    size_t len = strlen(uuid);
 
     assert(number != 0); /* no owner has the number 0 */
     assert(len <= RLOCK__UUID_LEN);
-    memcpy(out, core->opts.uuid, len);
+    memcpy(out, uuid, len);
     out[len++] = ':';
     len += rlock__digits(number, out + len);
     out[len] = '\0';
     return rlock__bytes(out, len);
+}
+
+struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
+                                      char out[static RLOCK__OWNER_SIZE])
+{
+    return owner_text(core->opts.uuid, number, out);
+}
+
+struct rlock__bytes rlock__text_owner(const struct rlock__core *core, uint64_t number,
+                                      char out[static RLOCK__OWNER_SIZE])
+{
+    assert(core->opts.text_uuid[0] != '\0');
+    return owner_text(core->opts.text_uuid, number, out);
 }
 
 int64_t rlock__free_by(int64_t now, int64_t lease_us)

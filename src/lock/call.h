@@ -49,6 +49,14 @@ struct rlock__owner {
 
 /* ---- Calls ---- */
 
+/* Whom a hold belongs to on the server, while its last release is under way. */
+enum rlock__detach {
+    RLOCK__ATTACHED,      /* its number */
+    RLOCK__DETACHING,     /* the server was asked to give it to its text */
+    RLOCK__REVOKING,      /* an unlock takes that back: it releases the number, */
+    RLOCK__REVOKING_TEXT, /* and then the text, since the number was not there */
+};
+
 struct rlock__call;
 struct rlock__request;
 
@@ -136,6 +144,8 @@ struct rlock__acquire {
     int64_t min_uptime_us;      /* a server that runs for less does not count; 0: any counts */
     struct rlock__batch *batch; /* the calls that share its attempt; NULL: none */
     bool timed; /* a member of a group that waits, and times out when the group does */
+    struct rlock__bytes adopts; /* the owner whose hold the call takes over, "uuid:number"; empty:
+                                   none. With wait 0, and without a batch */
 
     /* results */
     int64_t valid_until, lease_granted_us;
@@ -214,6 +224,9 @@ struct rlock__call {
     bool renewed;
     /* Members only: whether a thread waits for the group; NULL: a thread does (lock/call/late.h) */
     const atomic_bool *awaited;
+    /* RELEASE only. The hold goes to its text with this lease, and the lock stays taken; 0: it is
+     * released */
+    int64_t detach_us;
     /* Members only, also a result: what the member's earlier calls left open, and then this call
      * too */
     struct rlock__doubt *doubt;
@@ -231,8 +244,8 @@ struct rlock__call {
     struct rlock__view *view; /* ACQUIRE: a reference for the owner */
 
     /* the core's */
-    struct rlock__call *prev, *next;         /* in the hold's line, the wait queue, or done */
-    struct rlock__call *all_prev, *all_next; /* in core.calls */
+    struct rlock__call *prev, *next; /* in the hold's line, the wait queue, or done */
+    struct rlock__call_place all;    /* in core.calls */
     struct rlock__core *core;
     struct rlock__link *link; /* of its latest request, or of the next one */
     enum rlock__step step;
@@ -245,7 +258,7 @@ struct rlock__call {
     unsigned why;                   /* enum rlock__why; 0: it is not in core.ready */
     unsigned failures;
     struct rlock__request *request;
-    uint64_t number; /* of its attempt, on the server */
+    uint64_t number; /* of its attempt, on the server; of the hold that it detached */
     int error;       /* the latest answer was an error that may pass: its code */
     bool described;  /* there is a text for its outcome so far */
 

@@ -38,6 +38,9 @@ int64_t rlock__backoff(struct rlock__core *core, unsigned failures);
 /* Writes "uuid:number", the owner's name on the server. */
 struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
                                       char out[static RLOCK__OWNER_SIZE]);
+/* The same for the text that the hold with this number is detached to. */
+struct rlock__bytes rlock__text_owner(const struct rlock__core *core, uint64_t number,
+                                      char out[static RLOCK__OWNER_SIZE]);
 
 /*
  * Checks what exclusion relies on, in every build, and returns whether it holds. If it does not, a

@@ -18,7 +18,8 @@ struct rlock__spec;
 
 struct rlock__core_opts {
     char uuid[RLOCK__UUID_LEN + 1];
-    uint64_t serial; /* of the client in this process */
+    char text_uuid[RLOCK__UUID_LEN + 1]; /* the texts that holds are detached to have this one */
+    uint64_t serial;                     /* of the client in this process */
     int64_t op_timeout_us, renewed_lease_us, margin_us;
     int64_t failover_us; /* wire/pipeline.h; 0: nobody replaces a server */
     int64_t unused_us;   /* an unneeded server is disconnected after this; 0: RLOCK__UNUSED_US */

@@ -19,6 +19,14 @@ static void acquire(const struct rlock__spec *spec, const struct rlock__args *ar
     rlock__prefixed_key(TOKEN, spec->key, ret_cmd);
 }
 
+static void rename_hold(const struct rlock__spec *spec, const struct rlock__args *args,
+                        struct rlock__cmd *ret_cmd)
+{
+    rlock__plain_rename(spec, args, ret_cmd);
+    ret_cmd->script = &rlock__script_fenced_rename;
+    rlock__prefixed_key(TOKEN, spec->key, ret_cmd);
+}
+
 static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
 {
     rlock__plain_inspect(spec, ret_cmd);
@@ -30,5 +38,6 @@ const struct rlock_ops rlock__fenced_ops = {
     .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_FENCED,
     RLOCK__PLAIN_OPS,
     .acquire = acquire,
+    .rename = rename_hold,
     .inspect = inspect,
 };

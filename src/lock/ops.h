@@ -72,6 +72,7 @@ struct rlock__args {
     struct rlock__bytes settled; /* acquire: rlock__settled() */
     int64_t hint;                /* acquire: from the call's last answer; 0 at first */
     struct rlock__bytes seen;    /* force: the holders, as read_inspect wrote them */
+    struct rlock__bytes from;    /* rename: the owner that has the hold, "uuid:number" */
 };
 
 enum rlock__outcome {
@@ -129,6 +130,10 @@ struct rlock_ops {
      * (absent), or -1 (taken). */
     void (*renew)(const struct rlock__spec *spec, const struct rlock__args *args,
                   struct rlock__cmd *batch);
+    /* Gives the hold of args->from to args->owner, as one level, with args->lease_ms from then on.
+     * read_acquire reads the reply. */
+    void (*rename)(const struct rlock__spec *spec, const struct rlock__args *args,
+                   struct rlock__cmd *ret_cmd);
     /* Asks who holds. */
     void (*inspect)(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd);
     /* Deletes the lock if exactly the holders in args->seen still hold it, and announces that. */
@@ -136,8 +141,8 @@ struct rlock_ops {
                   struct rlock__cmd *ret_cmd);
 
     /*
-     * Read the replies: of acquire; of release and force; of inspect. A reply has one of the shapes
-     * of its script. ret_seen: appends who holds, for force; may be NULL.
+     * Read the replies: of acquire and rename; of release and force; of inspect. A reply has one of
+     * the shapes of its script. ret_seen: appends who holds, for force; may be NULL.
      */
     struct rlock__answer (*read_acquire)(const struct rlock__spec *spec,
                                          const struct rlock__reply *reply);

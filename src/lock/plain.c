@@ -55,6 +55,19 @@ void rlock__plain_renew(const struct rlock__spec *spec, const struct rlock__args
     rlock__cmd_num(batch, args->lease_ms);
 }
 
+void rlock__plain_rename(const struct rlock__spec *spec, const struct rlock__args *args,
+                         struct rlock__cmd *ret_cmd)
+{
+    assert(args->owner.len > 0 && args->from.len > 0 && args->lease_ms > 0);
+    ret_cmd->script = &rlock__script_plain_rename;
+    rlock__cmd_key(ret_cmd, spec->key);
+    rlock__cmd_arg(ret_cmd, args->from);
+    rlock__cmd_arg(ret_cmd, args->owner);
+    rlock__cmd_num(ret_cmd, args->lease_ms);
+    rlock__announcement(spec, ret_cmd);
+    rlock__cmd_num(ret_cmd, 0);
+}
+
 void rlock__plain_inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script = &rlock__script_plain_inspect;
@@ -121,6 +134,7 @@ const struct rlock_ops rlock__reentrant_ops = {
     .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_PASSES,
     RLOCK__PLAIN_OPS,
     .acquire = rlock__plain_acquire,
+    .rename = rlock__plain_rename,
     .inspect = rlock__plain_inspect,
 };
 
@@ -129,5 +143,6 @@ const struct rlock_ops rlock__nonreentrant_ops = {
     .caps = RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_PASSES,
     RLOCK__PLAIN_OPS,
     .acquire = rlock__plain_acquire,
+    .rename = rlock__plain_rename,
     .inspect = rlock__plain_inspect,
 };

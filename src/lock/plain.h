@@ -19,6 +19,8 @@ void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__ar
                           struct rlock__cmd *ret_cmd);
 void rlock__plain_renew(const struct rlock__spec *spec, const struct rlock__args *args,
                         struct rlock__cmd *batch);
+void rlock__plain_rename(const struct rlock__spec *spec, const struct rlock__args *args,
+                         struct rlock__cmd *ret_cmd);
 void rlock__plain_inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd);
 void rlock__plain_force(const struct rlock__spec *spec, const struct rlock__args *args,
                         struct rlock__cmd *ret_cmd);

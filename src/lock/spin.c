@@ -32,5 +32,6 @@ const struct rlock_ops rlock__spin_ops = {
     RLOCK__PLAIN_OPS,
     .pause = pause_before,
     .acquire = rlock__plain_acquire,
+    .rename = rlock__plain_rename,
     .inspect = rlock__plain_inspect,
 };

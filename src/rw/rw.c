@@ -124,6 +124,28 @@ static void release(const struct rlock__spec *spec, const struct rlock__args *ar
     add_prefix(spec->key, ret_cmd);
 }
 
+/* A reader's level has a key of its own, which is named after its owner. */
+static void rename_hold(const struct rlock__spec *spec, const struct rlock__args *args,
+                        struct rlock__cmd *ret_cmd)
+{
+    const struct rlock__args level = {.owner = args->owner, .count = 1};
+
+    ret_cmd->script = writes(spec) ? &rlock__script_plain_rename : &rlock__script_rw_read_rename;
+    rlock__cmd_key(ret_cmd, spec->key);
+    if (!writes(spec)) {
+        (void)add_levels(spec, &level, ret_cmd);
+    }
+    add_field(args->from, writes(spec), ret_cmd);
+    add_field(args->owner, writes(spec), ret_cmd);
+    rlock__cmd_num(ret_cmd, args->lease_ms);
+    rlock__announcement(spec, ret_cmd);
+    if (writes(spec)) {
+        rlock__cmd_num(ret_cmd, 1); /* readers wait too */
+    } else {
+        add_prefix(spec->key, ret_cmd);
+    }
+}
+
 static void renew_read(const struct rlock__spec *spec, const struct rlock__args *args,
                        struct rlock__cmd *batch)
 {
@@ -227,9 +249,9 @@ void rlock__rw_read_inspect(const struct rlock__reply *reply, struct rlock_info 
 }
 
 #define RW_OPS                                                                                     \
-    .channel = channel, .acquire = acquire, .release = release, .inspect = inspect,                \
-    .force = force, .read_acquire = read_acquire, .read_release = read_release,                    \
-    .read_inspect = rlock__rw_read_inspect
+    .channel = channel, .acquire = acquire, .release = release, .rename = rename_hold,             \
+    .inspect = inspect, .force = force, .read_acquire = read_acquire,                              \
+    .read_release = read_release, .read_inspect = rlock__rw_read_inspect
 
 const struct rlock_ops rlock__read_ops = {
     .kind = "read",

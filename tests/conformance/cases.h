@@ -127,6 +127,26 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(wrong_extensions_are_refused, 0)                                                          \
     CASE(an_extension_without_an_answer_is_in_doubt, 0)                                            \
     CASE(an_extension_finds_the_loss, IS_PLAIN_HASH)                                               \
+    /* handovers.c */                                                                              \
+    CASE(a_detached_hold_is_adopted, 0)                                                            \
+    CASE(a_detached_lock_stays_taken, 0)                                                           \
+    CASE(a_detached_hold_ends_with_its_lease, 0)                                                   \
+    CASE(an_adopted_hold_is_renewed, 0)                                                            \
+    CASE(an_adopted_hold_is_detached_again, 0)                                                     \
+    CASE(an_adopters_token_is_larger, HAS_TOKEN)                                                   \
+    CASE(a_dead_holders_text_is_adopted_on_request, 0)                                             \
+    CASE(texts_of_other_locks_are_refused, 0)                                                      \
+    CASE(what_is_not_held_is_not_detached, 0)                                                      \
+    CASE(a_hold_of_two_levels_is_not_detached, CAN_NEST)                                           \
+    CASE(a_lost_hold_is_not_detached, IS_PLAIN_HASH)                                               \
+    CASE(a_detach_finds_the_loss, IS_PLAIN_HASH)                                                   \
+    CASE(an_owner_that_has_the_lock_adopts_nothing, 0)                                             \
+    CASE(a_detach_in_doubt_is_repeated, 0)                                                         \
+    CASE(an_adoption_in_doubt_is_repeated, 0)                                                      \
+    CASE(an_unlock_takes_back_a_detach_in_doubt, 0)                                                \
+    CASE(a_close_takes_back_a_detach_in_doubt, CAN_BE_ASKED)                                       \
+    CASE(a_waiter_of_the_same_client_gets_it_after_the_text, 0)                                    \
+    CASE(a_waiter_elsewhere_gets_it_after_the_text, 0)                                             \
     /* losses.c */                                                                                 \
     CASE(a_deleted_lock_is_lost, IS_PLAIN_HASH)                                                    \
     CASE(a_lock_whose_server_lost_its_data_is_lost, 0)                                             \

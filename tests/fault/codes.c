@@ -27,12 +27,16 @@ static const char *const lists[FUNCTIONS] = {
     [LOCK_FOR] = "int rlock_lock_for(",
     [UNLOCK] = "int rlock_unlock(",
     [EXTEND] = "int rlock_extend(",
+    [DETACH] = "int rlock_detach(",
+    [HOLD_TEXT] = "int rlock_hold_text(",
+    [ADOPT] = "int rlock_adopt(",
     [FORCE] = "int rlock_force_unlock(",
     [INSPECT] = "int rlock_inspect(",
     [MEMBERS] = "int rlock_members(",
     [ASYNC] = "/* Takes the lock: the async form of",
     [OP_GRANT] = "int rlock_op_grant(",
     [OP_INFO] = "int rlock_op_info(",
+    [OP_TEXT] = "int rlock_op_text(",
     [DISPATCH] = "int rlock_client_dispatch(",
     [SCAN] = "int rlock_admin_scan(",
     [HELD] = "int rlock_held(",
@@ -220,6 +224,33 @@ int extend(struct rlock_handle *lock)
     return record(EXTEND, rlock_extend(lock, 0, 60000, NULL));
 }
 
+int detach(struct rlock_handle *lock, char text[static RLOCK_TEXT_SIZE])
+{
+    return record(DETACH, rlock_detach(lock, 0, 60000, text));
+}
+
+int adopt(struct rlock_handle *lock, const char *text)
+{
+    static const char ended[] =
+        "rlock1:reentrant:d:e40c292c:00000000-0000-8000-9000-000000000001:1";
+
+    if (text == NULL) { /* by another owner: this one may still wait for a release */
+        return record(ADOPT, rlock_adopt(lock, ended, RLOCK_TAKE(.owner = 99), NULL));
+    }
+    return record(ADOPT, rlock_adopt(lock, text, NULL, NULL));
+}
+
+/* Hands the lock over to the caller itself. */
+static void hand_over(struct rlock_handle *lock)
+{
+    char text[RLOCK_TEXT_SIZE];
+
+    (void)record(HOLD_TEXT, rlock_hold_text(lock, 0, text));
+    if (detach(lock, text) == 0) {
+        (void)adopt(lock, text);
+    }
+}
+
 int pass_key(const struct rlock_found *found, void *unused)
 {
     (void)found;
@@ -241,7 +272,9 @@ void call_async(struct rlock_handle *lock)
 {
     const uint64_t owner = UINT64_C(1) << 41;
     struct completion taken = COMPLETION, left = COMPLETION, asked = COMPLETION,
-                      longer = COMPLETION, forced = COMPLETION;
+                      longer = COMPLETION, forced = COMPLETION, given = COMPLETION,
+                      adopted = COMPLETION;
+    char text[RLOCK_TEXT_SIZE] = "";
     struct rlock_op *op = NULL;
     int code;
 
@@ -253,6 +286,19 @@ void call_async(struct rlock_handle *lock)
     op = NULL;
     code = rlock_extend_async(lock, owner, 60000, completion_tell, &longer, &op);
     follow(EXTEND, code, &longer, op);
+    op = NULL;
+    code = rlock_detach_async(lock, owner, 60000, completion_tell, &given, &op);
+    if (code == 0) {
+        (void)completion_await(&given);
+        (void)rlock_op_text(op, text);
+    }
+    follow(DETACH, code, &given, op);
+    op = NULL;
+    if (text[0] != '\0') {
+        code = rlock_adopt_async(lock, text, RLOCK_TAKE(.owner = owner), completion_tell, &adopted,
+                                 &op);
+        follow(ADOPT, code, &adopted, op);
+    }
     op = NULL;
     code = rlock_unlock_async(lock, owner, completion_tell, &left, &op);
     follow(UNLOCK, code, &left, op);
@@ -268,8 +314,11 @@ void call_all(const struct stage *stage)
 
     (void)record(HELD, rlock_held(stage->lock, 0, &grant));
     (void)extend(stage->lock);
+    hand_over(stage->lock);
+    (void)adopt(stage->lock, NULL);
     if (lock_for(stage->lock, 0) == 0) {
         (void)extend(stage->lock);
+        hand_over(stage->lock);
         (void)record(HELD, rlock_held(stage->lock, 0, &grant));
         (void)unlock(stage->lock);
     }

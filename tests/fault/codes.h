@@ -19,12 +19,16 @@ enum function {
     LOCK_FOR,
     UNLOCK,
     EXTEND,
+    DETACH,
+    HOLD_TEXT,
+    ADOPT,
     FORCE,
     INSPECT,
     MEMBERS,
     ASYNC, /* what the async calls return at once */
     OP_GRANT,
     OP_INFO,
+    OP_TEXT,
     DISPATCH,
     SCAN,
     HELD,
@@ -62,6 +66,9 @@ void close_stage(struct stage *stage);
 int lock_for(struct rlock_handle *lock, int64_t wait_ms);
 int unlock(struct rlock_handle *lock);
 int extend(struct rlock_handle *lock);
+int detach(struct rlock_handle *lock, char text[static RLOCK_TEXT_SIZE]);
+/* text: NULL for one whose hold has ended. */
+int adopt(struct rlock_handle *lock, const char *text);
 /* The async calls, each once; and all that a lock and its client have. */
 void call_async(struct rlock_handle *lock);
 void call_all(const struct stage *stage);

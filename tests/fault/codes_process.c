@@ -26,6 +26,7 @@ static void call_in_callback(struct rlock_op *op, void *payload)
     (void)record(INSPECT, rlock_inspect(stage->lock, &info));
     (void)record(FORCE, rlock_force_unlock(stage->lock, NULL));
     (void)extend(stage->lock);
+    (void)adopt(stage->lock, NULL);
     (void)record(SCAN, rlock_admin_scan(stage->client, NULL, pass_key, NULL));
     (void)record(DISPATCH, rlock_client_dispatch(stage->client));
     stage->f = NULL; /* done */
@@ -268,10 +269,12 @@ void play_files(struct fixture *f)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     child = fork(); /* a token that was inherited needs a file of its own */
     if (child == 0) {
+        const char *text = "rlock1:reentrant:d:e40c292c:00000000-0000-8000-9000-000000000001:1";
         struct stage stage;
 
         open_stage(&stage, f, opts);
         limit_files(&before);
+        (void)record(ADOPT, rlock_adopt(stage.lock, text, RLOCK_TAKE(.cancel = inherited), NULL));
         (void)record(ASYNC,
                      rlock_lock_async(stage.lock, 0, RLOCK_TAKE(.owner = 1, .cancel = inherited),
                                       NULL, NULL, NULL));

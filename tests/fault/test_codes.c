@@ -11,6 +11,9 @@
 
 /* ---- Scenes: the server ---- */
 
+/* A text whose hold has ended. */
+#define GONE "rlock1:reentrant:d:e40c292c:00000000-0000-8000-9000-000000000001:1"
+
 static void play_on(struct fixture *f, const char *name, struct rlock_client_opts opts)
 {
     struct stage stage;
@@ -30,6 +33,7 @@ static void play_held(struct fixture *f)
 {
     struct rlock_cancel *cancel = NULL;
     struct stage stage, rival;
+    char text[RLOCK_TEXT_SIZE];
 
     begin_scene(f, "a lock that somebody else holds");
     open_stage(&stage, f, opts_of(proxy_url(f->proxy)));
@@ -41,6 +45,11 @@ static void play_held(struct fixture *f)
     assert_code(record(CANCEL_NEW, rlock_cancel_new(&cancel)), 0);
     rlock_cancel_fire(cancel);
     (void)record(LOCK_FOR, rlock_lock_for(stage.lock, 5000, RLOCK_TAKE(.cancel = cancel), NULL));
+    (void)record(ADOPT, rlock_adopt(stage.lock, GONE, RLOCK_TAKE(.cancel = cancel), NULL));
+    assert_code(record(HOLD_TEXT, rlock_hold_text(rival.lock, 0, text)), 0);
+    assert_code(adopt(stage.lock, text), RLOCK_EBUSY);
+    (void)record(ASYNC,
+                 rlock_adopt_async(stage.lock, text, RLOCK_TAKE(.owner = 1), NULL, NULL, NULL));
     call_async(stage.lock); /* its force ends the hold */
     assert_code(unlock(rival.lock), RLOCK_ELOST);
     (void)rlock_cancel_free(cancel);
@@ -80,16 +89,19 @@ static void play_strangers(struct fixture *f)
 
 /* The hold was there before; the name says what became of the server. */
 static void play_once_beneath(struct fixture *f, const char *name, void (*begin)(struct fixture *f),
-                              void (*end)(struct fixture *f), bool extends)
+                              void (*end)(struct fixture *f), unsigned what)
 {
+    char text[RLOCK_TEXT_SIZE];
     struct stage stage;
 
     begin_scene(f, name);
     open_stage(&stage, f, opts_of(proxy_url(f->proxy)));
     assert_code(lock_for(stage.lock, 5000), 0);
     begin(f);
-    if (extends) {
+    if (what == 1) {
         (void)extend(stage.lock);
+    } else if (what == 2) {
+        (void)detach(stage.lock, text);
     }
     (void)unlock(stage.lock);
     call_all(&stage);
@@ -101,8 +113,9 @@ static void play_once_beneath(struct fixture *f, const char *name, void (*begin)
 static void play_beneath(struct fixture *f, const char *name, void (*begin)(struct fixture *f),
                          void (*end)(struct fixture *f))
 {
-    play_once_beneath(f, name, begin, end, false);
-    play_once_beneath(f, name, begin, end, true);
+    for (unsigned what = 0; what < 3; what++) {
+        play_once_beneath(f, name, begin, end, what);
+    }
 }
 
 static void forbid(struct fixture *f)
@@ -169,19 +182,40 @@ static void play_answers(struct fixture *f)
     play_beneath(f, "a server that is silent", freeze, thaw);
 }
 
+/* An earlier call of the owner gets no answer, while the detach waits for its turn. */
+static void play_busy_owner(struct fixture *f)
+{
+    struct completion nested = COMPLETION, given = COMPLETION;
+    const struct rlock_take *take = RLOCK_TAKE(.owner = 77);
+    struct stage stage;
+
+    open_stage(&stage, f, opts_of(proxy_url(f->proxy)));
+    assert_code(record(LOCK_FOR, rlock_lock_for(stage.lock, 5000, take, NULL)), 0);
+    freeze(f);
+    assert_code(rlock_lock_async(stage.lock, 5000, take, completion_tell, &nested, NULL), 0);
+    assert_code(rlock_detach_async(stage.lock, 77, 60000, completion_tell, &given, NULL), 0);
+    assert_code(record(DETACH, completion_await(&given)), RLOCK_ETIMEDOUT);
+    thaw(f);
+    (void)record(LOCK_FOR, completion_await(&nested));
+    close_stage(&stage);
+}
+
 /* It has the request, and does not answer. */
 static void play_silent(struct fixture *f)
 {
     struct stage stage;
 
     begin_scene(f, "a server that falls silent");
-    open_stage(&stage, f, opts_of(proxy_url(f->proxy)));
-    assert_code(lock_for(stage.lock, 5000), 0);
-    assert_code(unlock(stage.lock), 0);
-    freeze(f);
-    assert_code(lock_for(stage.lock, 0), RLOCK_EINDOUBT);
-    thaw(f);
-    close_stage(&stage);
+    for (int round = 0; round < 2; round++) {
+        open_stage(&stage, f, opts_of(proxy_url(f->proxy)));
+        assert_code(lock_for(stage.lock, 5000), 0);
+        assert_code(unlock(stage.lock), 0);
+        freeze(f);
+        assert_code(round == 0 ? lock_for(stage.lock, 0) : adopt(stage.lock, NULL), RLOCK_EINDOUBT);
+        thaw(f);
+        close_stage(&stage);
+    }
+    play_busy_owner(f);
 }
 
 struct forcer {
@@ -233,6 +267,7 @@ static void play_force(struct fixture *f)
 static void play_owners(struct fixture *f)
 {
     struct rlock_handle *lock, *reader, *writer;
+    char text[RLOCK_TEXT_SIZE];
     struct stage stage;
 
     begin_scene(f, "an owner that may not");
@@ -241,6 +276,8 @@ static void play_owners(struct fixture *f)
     assert_code(rlock_force_unlock(stage.lock, NULL), 0);
     assert_code(lock_for(stage.lock, 0), RLOCK_ELOST);
     assert_code(extend(stage.lock), RLOCK_ELOST);
+    assert_code(detach(stage.lock, text), RLOCK_ELOST);
+    assert_code(record(HOLD_TEXT, rlock_hold_text(stage.lock, 0, text)), RLOCK_ELOST);
     assert_code(unlock(stage.lock), RLOCK_ELOST);
     assert_code(rlock_nonreentrant_new(stage.client, "n", NULL, &lock), 0);
     assert_code(lock_for(lock, 5000), 0);
@@ -265,6 +302,7 @@ static void play_arguments(struct fixture *f)
     struct completion completion = COMPLETION;
     struct rlock_op *op = NULL;
     struct rlock_failure failure = RLOCK_FAILURE_INIT;
+    char text[RLOCK_TEXT_SIZE];
     struct stage stage;
 
     begin_scene(f, "wrong arguments");
@@ -287,6 +325,11 @@ static void play_arguments(struct fixture *f)
     (void)record(UNLOCK, rlock_unlock(NULL));
     (void)record(EXTEND, rlock_extend(stage.lock, 0, 1, NULL));
     (void)record(ASYNC, rlock_extend_async(stage.lock, 0, 60000, NULL, NULL, NULL));
+    (void)record(DETACH, rlock_detach(stage.lock, 0, 1, text));
+    (void)record(HOLD_TEXT, rlock_hold_text(NULL, 0, text));
+    (void)record(ADOPT, rlock_adopt(stage.lock, "nonsense", NULL, NULL));
+    (void)record(ASYNC, rlock_detach_async(stage.lock, 0, 60000, NULL, NULL, NULL));
+    (void)record(ASYNC, rlock_adopt_async(stage.lock, GONE, NULL, NULL, NULL, NULL));
     (void)record(FORCE, rlock_force_unlock(NULL, NULL));
     (void)record(INSPECT, rlock_inspect(stage.lock, NULL));
     (void)record(MEMBERS, rlock_members(stage.lock, pass_member, NULL));
@@ -300,6 +343,7 @@ static void play_arguments(struct fixture *f)
     assert_code(completion_await(&completion), 0);
     (void)record(OP_GRANT, rlock_op_grant(op, NULL));
     (void)record(OP_INFO, rlock_op_info(op, NULL));
+    (void)record(OP_TEXT, rlock_op_text(op, text));
     (void)record(OP_FAILURE, rlock_op_failure(op, NULL));
     (void)record(OP_FAILURE, rlock_op_failure(op, &failure));
     (void)rlock_op_unref(op);
@@ -347,16 +391,23 @@ static void play_replicas(void)
     const struct test_server_opts server_opts = {.transport = TEST_TCP, .conf = cluster_conf};
     struct test_server *server = test_server_start(&server_opts);
     struct rlock_client_opts opts;
-    struct stage stage;
-    char url[64];
+    struct stage stage, lax;
+    char url[64], text[RLOCK_TEXT_SIZE];
 
     begin_scene(NULL, "a cluster without a replica");
     cluster_form(&server, 1, 1);
     cluster_url(&server, 1, url, sizeof(url));
     opts = opts_of(url);
+    opts.acks = RLOCK_ACKS_OFF;
+    open_stage(&lax, NULL, opts);
     opts.acks = 1;
     open_stage(&stage, NULL, opts);
     call_all(&stage);
+    assert_code(lock_for(lax.lock, 5000), 0);
+    assert_code(detach(lax.lock, text), 0);
+    assert_code(adopt(stage.lock, text), RLOCK_ENOTREPLICATED);
+    assert_code(adopt(lax.lock, text), 0); /* the text got it back */
+    close_stage(&lax);
     close_stage(&stage);
     server = test_server_stop(server);
 }

@@ -54,6 +54,17 @@ bool sim_is_given_back(const struct sim_user *user);
 void sim_extend(struct sim_user *user);
 void sim_extend_done(struct sim_user *user);
 
+/* ---- handover.c ---- */
+
+/* Whether the owner is a text. */
+bool sim_is_text(struct sim_view owner);
+bool sim_may_detach(const struct sim_user *user);
+void sim_detach(struct sim_user *user);
+void sim_detach_done(struct sim_user *user);
+/* Begins to adopt a text, if there is one. */
+bool sim_adopt(struct sim_user *user);
+void sim_adopt_done(struct sim_user *user);
+
 /* ---- foreign.c ---- */
 
 /* Whether somebody else's key stands under the lock's name, or one beside it. */

@@ -346,7 +346,7 @@ static bool knows(const struct sim_client *client, uint64_t number)
             return true;
         }
     }
-    DL_FOREACH2(client->core.calls, call, all_next)
+    DL_FOREACH2(client->core.calls, call, all.next)
     {
         if (call->number == number) {
             return true;

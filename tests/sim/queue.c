@@ -245,6 +245,12 @@ static void check_order(struct sim_world *world, unsigned key, const struct sim_
     }
 }
 
+/* Whether the holder gave the lock to a text, or got it from one. */
+static bool is_handed_over(const struct sim_queue *before, const struct sim_queue *after)
+{
+    return sim_is_text(view_of(before->holder)) || sim_is_text(view_of(after->holder));
+}
+
 static void check_leavers(struct sim_world *world, unsigned key, const struct sim_queue *before,
                           const struct sim_queue *after)
 {
@@ -256,6 +262,9 @@ static void check_leavers(struct sim_world *world, unsigned key, const struct si
         if (!stays && !(granted && strcmp(after->holder, before->names[i]) == 0)) {
             check_put_out(world, key, before, i);
         }
+    }
+    if (is_handed_over(before, after)) {
+        return;
     }
     if (granted && find(before, after->holder) == before->n && after->n != 0) {
         sim_violate(world, "%s: %s took it past the queue", world->keys[key], after->holder);
@@ -367,7 +376,9 @@ static void check_scores(struct sim_world *world, unsigned key, const struct sim
 {
     double now = (double)(sim_server_clock_us(world->server) / 1000);
     double slot = (double)world->config.slot_ms, lease = (double)world->config.lease / 1000 * 2;
-    bool granted = after->holder[0] != '\0' && strcmp(after->holder, before->holder) != 0;
+    /* a lease that is handed over is as long as its taker wants, as a renewal's is */
+    bool granted = after->holder[0] != '\0' && strcmp(after->holder, before->holder) != 0 &&
+                   !is_handed_over(before, after);
 
     for (size_t i = 0; i < after->n; i++) {
         if (after->scores[i] <= now && is_well(world, key, after->names[i])) {
@@ -443,6 +454,8 @@ void sim_check_queue(struct sim_world *world, unsigned key)
     }
     read_queue(world, key, &after);
     note_head(world, key, before, &after);
+    after.had_text =
+        after.holder[0] != '\0' ? sim_is_text(view_of(after.holder)) : before->had_text;
     after.meddled = before->meddled && (after.n != 0 || !after.agrees);
     if (after.n != 0 && before->most_peers > after.most_peers) {
         after.most_peers = before->most_peers;

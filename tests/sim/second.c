@@ -93,6 +93,7 @@ void sim_second_done(struct sim_user *user)
     if (hold->depth == 0 && hold->view != NULL) {
         sim_note_given_up(user, user->second.side, user->second.began_at);
         hold->view = rlock__view_unref(hold->view);
+        hold->begun = false;
     }
     client->world->seconds += code == RLOCK_EINDOUBT;
 }

@@ -85,6 +85,14 @@ static void note_cut(struct sim_user *user)
                     : RLOCK__NEVER;
 }
 
+void sim_user_begin_release(struct sim_user *user)
+{
+    /* one that was refused goes on without its caller, and may be done */
+    user->gone = sim_server_count(user, user->side) == 0 && !user->holds[user->side].begun;
+    note_cut(user);
+    sim_user_begin(user);
+}
+
 static void release(struct sim_user *user)
 {
     bool both = user->holds[0].depth != 0 && user->holds[1].depth != 0;
@@ -94,10 +102,7 @@ static void release(struct sim_user *user)
     if (user->holds[0].begun || user->holds[1].begun) {
         user->side = user->holds[1].begun;
     }
-    /* one that was refused goes on without its caller, and may be done */
-    user->gone = sim_server_count(user, user->side) == 0 && !user->holds[user->side].begun;
-    note_cut(user);
-    sim_user_begin(user);
+    sim_user_begin_release(user);
 }
 
 static void drop_claims(struct sim_user *user)
@@ -242,9 +247,15 @@ static void on_act(struct rlock__timer *timer, int64_t now)
     } else if (user->forcing) {
         sim_force_open(user);
     } else if (user->holds[0].begun || user->holds[1].begun) {
-        release(user);
+        if (sim_may_detach(user) && sim_chance(world, 300)) {
+            sim_detach(user);
+        } else {
+            release(user);
+        }
     } else if (!sim_user_holds(user) && world->config.faults != 0 && sim_chance(world, 20)) {
         sim_force_look(user);
+    } else if (!sim_user_holds(user) && sim_chance(world, 300) && sim_adopt(user)) {
+        return;
     } else if (!sim_user_holds(user)) {
         take(user);
     } else if (may_end(user) && sim_chance(world, 40)) {
@@ -253,6 +264,8 @@ static void on_act(struct rlock__timer *timer, int64_t now)
         thread_exit(user);
     } else if (sim_chance(world, 60)) {
         sim_extend(user);
+    } else if (sim_may_detach(user) && sim_chance(world, 80)) {
+        sim_detach(user);
     } else if (user->holds[0].depth + user->holds[1].depth < 3 && sim_chance(world, 250)) {
         take(user);
     } else {
@@ -305,6 +318,26 @@ static void go_on(struct sim_user *user)
     }
 }
 
+/* A detach or an extension is done. */
+static void changed_done(struct sim_user *user)
+{
+    const struct rlock__call *call = &user->call;
+    const struct sim_client *client = user->client;
+    bool detaches = call->detach_us != 0;
+
+    sim_trace(client->world, "client %u user %llu: %s %s: %s, number %llu %s", client->index,
+              (unsigned long long)user->owner.id, detaches ? "detach" : "extend",
+              client->world->keys[user->key], rlock_code_name(call->code),
+              (unsigned long long)call->number, rlock__call_detail(call));
+    if (detaches) {
+        sim_detach_done(user);
+        drop_claims(user);
+    } else {
+        sim_extend_done(user);
+    }
+    go_on(user);
+}
+
 void sim_user_done(struct sim_user *user)
 {
     struct sim_client *client = user->client;
@@ -318,18 +351,20 @@ void sim_user_done(struct sim_user *user)
         sim_force_done(user);
         return;
     }
-    if (call->kind == RLOCK__EXTEND) {
-        sim_trace(world, "client %u user %llu: extend %s: %s %s", client->index,
-                  (unsigned long long)user->owner.id, world->keys[user->key],
-                  rlock_code_name(call->code), rlock__call_detail(call));
-        sim_extend_done(user);
-        go_on(user);
+    if (call->detach_us != 0 || call->kind == RLOCK__EXTEND) {
+        changed_done(user);
         return;
     }
     sim_trace(world, "client %u user %llu: %s %s (%s): %s, count %u, number %llu %s", client->index,
-              (unsigned long long)user->owner.id, taking ? "take" : "release",
+              (unsigned long long)user->owner.id,
+              !taking                         ? "release"
+              : call->acquire.adopts.len != 0 ? "adopt"
+                                              : "take",
               world->keys[user->key], call->spec->ops->kind, rlock_code_name(call->code),
               call->count, (unsigned long long)call->number, rlock__call_detail(call));
+    if (taking && call->acquire.adopts.len != 0) {
+        sim_adopt_done(user);
+    }
     if (call->code == 0 && taking) {
         on_taken(user);
     } else if (!taking && (call->code == 0 || call->code == RLOCK_ELOST)) {

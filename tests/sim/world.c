@@ -76,6 +76,9 @@ struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
     (void)snprintf(client->core.opts.uuid, sizeof(client->core.opts.uuid),
                    "00000000-0000-%c000-8000-%04u%08llx", is_peer(world, index) ? '4' : '8',
                    index % 10000, (unsigned long long)sim_random(world, 0xffffffff));
+    (void)snprintf(client->core.opts.text_uuid, sizeof(client->core.opts.text_uuid), "%s",
+                   client->core.opts.uuid);
+    client->core.opts.text_uuid[SIM_TEXT_AT] = SIM_TEXT_DIGIT;
     client->core.opts.serial = index + 1;
     client->core.random = (uint64_t)sim_random(world, INT64_MAX) | 1;
     client->core.opts.renewed_lease_us = world->config.lease;

@@ -26,6 +26,10 @@
 #define SIM_SIDES 2 /* of a read/write lock: reading, writing */
 #define SIM_LEFT 8
 #define SIM_ENDED 16
+#define SIM_TEXTS 4
+#define SIM_TEXT_AT                                                                                \
+    19 /* where the UUIDs of texts have this digit, and those of clients another one */
+#define SIM_TEXT_DIGIT '9'
 #define SIM_NODES 5      /* servers that share the keys, and their replicas */
 #define SIM_NODE_LINKS 2 /* links of a client to one of them, for locks */
 #define SIM_ACK_LINKS 2  /* and for acknowledgements */
@@ -122,6 +126,13 @@ struct sim_ended {
     int64_t until; /* client's clock: so long the client must look after it */
 };
 
+/* A text that somebody was given, and nobody has adopted. */
+struct sim_text {
+    char owner[RLOCK__OWNER_SIZE]; /* "" none */
+    unsigned key, side;
+    uint64_t given_back; /* of a call: the attempt that gave it back when the call began; 0 none */
+};
+
 /* A second thread of a user: it unlocks while the user has a call under way. */
 struct sim_second {
     bool is_calling;
@@ -145,6 +156,7 @@ struct sim_user {
     int64_t began, cancelled;  /* client's clock; 0 not cancelled */
     struct rlock__timer act;
     struct sim_second second;
+    struct sim_text text;          /* that its call adopts */
     int64_t valid_before;          /* client's clock: the validity before its extension began */
     bool is_ended;                 /* its owner was reported to have ended during its call */
     bool doomed_call;              /* the server lost its data while the call was on its way */
@@ -352,6 +364,8 @@ struct sim_world {
     struct sim_only only;
     char violation[256]; /* "" none */
     uint64_t grants, losses, doubts, passed, passes;
+    struct sim_text texts[SIM_TEXTS];
+    unsigned n_texts;
     uint64_t seconds; /* unlocks of second threads, in doubt */
     uint64_t joins;   /* calls that came to a wait queue */
 };
@@ -476,6 +490,8 @@ bool sim_user_holds(const struct sim_user *user);
 void sim_user_done(struct sim_user *user);
 void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss);
 void sim_user_begin(struct sim_user *user);
+/* The same for a release, or a detach. */
+void sim_user_begin_release(struct sim_user *user);
 void sim_user_plan(struct sim_user *user, int64_t pause);
 
 /* ---- second.c ---- */

@@ -33,6 +33,12 @@ REAL(int, rlock_unlock, struct rlock_handle *lock);
 REAL(int, rlock_unlock_as, struct rlock_handle *lock, uint64_t owner);
 REAL(int, rlock_extend, struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
      struct rlock_grant *ret_grant);
+REAL(int, rlock_detach, struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
+     char ret_text[static RLOCK_TEXT_SIZE]);
+REAL(int, rlock_hold_text, const struct rlock_handle *lock, uint64_t owner,
+     char ret_text[static RLOCK_TEXT_SIZE]);
+REAL(int, rlock_adopt, struct rlock_handle *lock, const char *text, const struct rlock_take *take,
+     struct rlock_grant *ret_grant);
 REAL(int, rlock_force_unlock, struct rlock_handle *lock, bool *ret_was_locked);
 REAL(int, rlock_inspect, struct rlock_handle *lock, struct rlock_info *ret_info);
 REAL(struct rlock_guard, rlock_guard_lock, struct rlock_handle *lock);
@@ -132,22 +138,30 @@ static int await(int code, struct completion *completion, struct rlock_op *op)
 
 /* ---- Calls ---- */
 
+/* The take, with an owner, in the copy; one that is refused stays as it is. */
+static const struct rlock_take *take_of(const struct rlock_take *take, struct rlock_take *copy)
+{
+    *copy = (struct rlock_take){.size = sizeof(*copy)};
+    if (take != NULL && (take->size < sizeof(size_t) || take->size > sizeof(*copy))) {
+        return take;
+    }
+    if (take != NULL) { /* of an older program too */
+        memcpy(copy, take, take->size);
+        copy->size = sizeof(*copy);
+    }
+    copy->owner = owner_of(copy->owner);
+    return copy;
+}
+
 int __wrap_rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take,
                           struct rlock_grant *ret_grant)
 {
-    struct rlock_take copy = {.size = sizeof(copy)};
     struct completion completion = COMPLETION;
     struct rlock_op *op = NULL;
+    struct rlock_take copy;
     int code;
 
-    if (take == NULL || (take->size >= sizeof(size_t) && take->size <= sizeof(copy))) {
-        if (take != NULL) { /* of an older program too */
-            memcpy(&copy, take, take->size);
-            copy.size = sizeof(copy);
-        }
-        copy.owner = owner_of(copy.owner);
-        take = &copy;
-    } /* else it is refused */
+    take = take_of(take, &copy);
     if (is_real() || (ret_grant != NULL && ret_grant->size < sizeof(size_t))) {
         return __real_rlock_lock_for(lock, wait_ms, take, ret_grant);
     }
@@ -196,6 +210,53 @@ int __wrap_rlock_extend(struct rlock_handle *lock, uint64_t owner, int64_t lease
         return __real_rlock_extend(lock, owner_of(owner), lease_ms, ret_grant);
     }
     code = rlock_extend_async(lock, owner_of(owner), lease_ms, completion_tell, &completion, &op);
+    code = await(code, &completion, op);
+    if (code == 0 && ret_grant != NULL) {
+        TEST_CHECK(rlock_op_grant(op, ret_grant) == 0);
+    }
+    (void)rlock_op_unref(op);
+    return code;
+}
+
+int __wrap_rlock_detach(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
+                        char ret_text[static RLOCK_TEXT_SIZE])
+{
+    struct completion completion = COMPLETION;
+    struct rlock_op *op = NULL;
+    int code;
+
+    if (is_real()) {
+        return __real_rlock_detach(lock, owner_of(owner), lease_ms, ret_text);
+    }
+    ret_text[0] = '\0';
+    code = rlock_detach_async(lock, owner_of(owner), lease_ms, completion_tell, &completion, &op);
+    code = await(code, &completion, op);
+    if (op != NULL) {
+        TEST_CHECK(rlock_op_text(op, ret_text) == (code == 0 ? 0 : RLOCK_EINVAL));
+    }
+    (void)rlock_op_unref(op);
+    return code;
+}
+
+int __wrap_rlock_hold_text(const struct rlock_handle *lock, uint64_t owner,
+                           char ret_text[static RLOCK_TEXT_SIZE])
+{
+    return __real_rlock_hold_text(lock, owner_of(owner), ret_text);
+}
+
+int __wrap_rlock_adopt(struct rlock_handle *lock, const char *text, const struct rlock_take *take,
+                       struct rlock_grant *ret_grant)
+{
+    struct completion completion = COMPLETION;
+    struct rlock_op *op = NULL;
+    struct rlock_take copy;
+    int code;
+
+    take = take_of(take, &copy);
+    if (is_real() || (ret_grant != NULL && ret_grant->size < sizeof(size_t))) {
+        return __real_rlock_adopt(lock, text, take, ret_grant);
+    }
+    code = rlock_adopt_async(lock, text, take, completion_tell, &completion, &op);
     code = await(code, &completion, op);
     if (code == 0 && ret_grant != NULL) {
         TEST_CHECK(rlock_op_grant(op, ret_grant) == 0);

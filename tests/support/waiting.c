@@ -11,7 +11,7 @@ size_t test_waiting(struct rlock_client *client)
     size_t n = 0;
 
     rlock__enter(client);
-    DL_FOREACH2(client->core.calls, call, all_next)
+    DL_FOREACH2(client->core.calls, call, all.next)
     {
         n += call->step == RLOCK__LINED_UP || call->step == RLOCK__QUEUED ||
              call->step == RLOCK__SLEEPING;
@@ -28,7 +28,7 @@ size_t test_asked(struct rlock_client *client)
 
     rlock__take_link(client);
     rlock__enter(client);
-    DL_FOREACH2(client->core.calls, call, all_next)
+    DL_FOREACH2(client->core.calls, call, all.next)
     {
         n += call->step == RLOCK__ASKING && call->request != NULL && call->request->sent;
     }

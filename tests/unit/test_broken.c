@@ -56,7 +56,7 @@ TEST(a_success_without_a_hold_is_no_success)
     scene_open(&s);
     call = alone_call(&s, RLOCK__ACQUIRE);
     call.core = &s.core;
-    DL_APPEND2(s.core.calls, &call, all_prev, all_next);
+    DL_APPEND2(s.core.calls, &call, all.prev, all.next);
     rlock__call_complete(&call, 0, NULL);
     assert_int_equal(call.code, RLOCK_EINDOUBT);
     assert_reported(&s, "view");

@@ -36,6 +36,7 @@
 #include "lock/call/explain.h"
 #include "lock/common.h"
 #include "lock/hold/hold.h"
+#include "lock/hold/recovery.h"
 #include "lock/hold/ticket.h"
 #include "lock/server/channel.h"
 #include "lock/server/classify.h"
@@ -75,8 +76,27 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     rlock__acquire_sleep(call, RLOCK__SLEEPING, now + rlock__backoff(call->core, call->failures++));
 }
 
-static void on_lost_outer(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
+/* The owner whose hold the call takes over has it no more; or an earlier call of this client, which
+ * has given up, has not given it back yet. */
+static void on_not_adopted(struct rlock__call *call, int64_t now)
 {
+    bool is_open = rlock__recovery_adopts(call);
+    char name[96];
+
+    rlock__say_free(call, 0);
+    rlock__say(call, "lock %s: not adopted: %s (server %s)", rlock__spec_text(call->spec, name),
+               is_open ? "an earlier attempt with this text is not undone yet; try again"
+                       : "the text's hold has ended, or was adopted",
+               call->link->server->address);
+    rlock__acquire_refuse(call, is_open ? RLOCK_EINDOUBT : RLOCK_ENOTOWNER, now);
+}
+
+static void on_gone(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
+{
+    if (call->acquire.adopts.len != 0) {
+        on_not_adopted(call, now);
+        return;
+    }
     rlock__hold_gone(call->hold, answer->taken, now);
     rlock__acquire_describe(call, RLOCK_ELOST, now);
     rlock__acquire_refuse(call, RLOCK_ELOST, now);
@@ -135,7 +155,7 @@ void rlock__acquire_answered(struct rlock__call *call, const struct rlock__reply
         }
         break;
     case RLOCK__GONE:
-        on_lost_outer(call, &answer, now);
+        on_gone(call, &answer, now);
         break;
     }
 }
@@ -149,7 +169,7 @@ void rlock__acquire_garbled(struct rlock__call *call, int64_t now)
     }
 }
 
-/* Whether the answer says that the hold to which the call adds a level is gone. */
+/* Whether the answer says that the hold which the call adds a level to, or adopts, is gone. */
 static bool is_gone(const struct rlock__call *call, const struct rlock__reply *reply)
 {
     return !rlock__reply_is_error(reply) &&
@@ -226,6 +246,7 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
                                .count = call->acquire.target,
                                .lease_ms = rlock__ms_up(rlock__acquire_lease(call, now)),
                                .other = other_hold(call, other),
+                               .from = call->acquire.adopts,
                                .hint = call->acquire.hint};
 
     assert(call->request == NULL && call->acquire.look == NULL && call->step != RLOCK__GIVING_UP);
@@ -238,7 +259,11 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     rlock__acquire_follow(call);
     args.waits = call->channel != NULL;
     args.settled = rlock__settled(link->server, now);
-    call->spec->ops->acquire(call->spec, &args, ret_cmd);
+    if (args.from.len != 0) {
+        call->spec->ops->rename(call->spec, &args, ret_cmd);
+    } else {
+        call->spec->ops->acquire(call->spec, &args, ret_cmd);
+    }
     rlock__in_flight_fence(&call->acquire.ticket->in_flight);
     call->request = request;
     rlock__call_step(call, RLOCK__ASKING);

@@ -100,7 +100,9 @@ static int conflict(const struct rlock__call *call)
     const struct rlock_ops *ops = call->spec->ops;
     const struct rlock__hold *hold = call->hold;
 
-    if (hold->state != RLOCK__HOLD_NONE && hold->spec->ops != ops) {
+    bool adopts = call->acquire.adopts.len != 0;
+
+    if (hold->state != RLOCK__HOLD_NONE && (adopts || hold->spec->ops != ops)) {
         return RLOCK_EINVAL;
     }
     for (const char *side = "xrw"; *side != '\0'; side++) {
@@ -111,7 +113,7 @@ static int conflict(const struct rlock__call *call)
         if (other == NULL || !stands(other)) {
             continue;
         }
-        if (*side != ops->other_side) {
+        if (adopts || *side != ops->other_side) {
             return RLOCK_EINVAL;
         }
         if ((ops->caps & RLOCK__CAP_NO_UPGRADE) != 0 && hold->state == RLOCK__HOLD_NONE) {
@@ -149,11 +151,13 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         return;
     }
     call->acquire.target = 1;
-    if (!rlock__stock_take(call)) {
+    if (call->acquire.adopts.len != 0 || !rlock__stock_take(call)) {
         call->number = ++core->last_number;
     }
-    if (call->acquire.wait_us == 0 || call->acquire.batch != NULL ||
-        (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) == 0) {
+    if (call->acquire.adopts.len != 0) { /* whoever waits here, the text has the lock */
+        rlock__acquire_attempt(call, now);
+    } else if (call->acquire.wait_us == 0 || call->acquire.batch != NULL ||
+               (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) == 0) {
         rlock__acquire_go(call, now);
     } else if (!rlock__queue_join(call, now)) {
         rlock__acquire_starve(call, now);

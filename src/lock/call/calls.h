@@ -54,7 +54,7 @@ void rlock__release_turn(struct rlock__call *call, int64_t now);
 void rlock__release_timer(struct rlock__call *call, int64_t now);
 void rlock__release_give_up(struct rlock__call *call, int code, int64_t now);
 
-/* ---- release.c ---- */
+/* ---- release_send.c ---- */
 
 /* The turn is free: releases the levels of unlocks that got no turn. */
 void rlock__release_owed(struct rlock__hold *hold, int64_t now);

@@ -50,7 +50,7 @@ void rlock__calls_fail_waiting(struct rlock__link *link, int64_t now)
     struct rlock__call *call, *after;
 
     assert(!link->pipeline.up);
-    DL_FOREACH_SAFE2(link->server->core->calls, call, after, all_next)
+    DL_FOREACH_SAFE2(link->server->core->calls, call, after, all.next)
     {
         bool looks = call->kind == RLOCK__ACQUIRE && call->acquire.look != NULL;
         const struct rlock__request *request = looks ? call->acquire.look : call->request;

@@ -25,7 +25,7 @@ static unsigned late_calls(const struct rlock__link *link)
     const struct rlock__call *call;
     unsigned n = 0, on_link = 0;
 
-    DL_FOREACH2(link->server->core->calls, call, all_next)
+    DL_FOREACH2(link->server->core->calls, call, all.next)
     {
         const struct rlock__request *request;
 

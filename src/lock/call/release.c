@@ -26,11 +26,12 @@
 #include "lock/common.h"
 #include "lock/hold/hold.h"
 #include "lock/hold/queue.h"
+#include "lock/hold/recent.h"
+#include "lock/hold/recovery.h"
+#include "lock/hold/ticket.h"
 #include "lock/server/classify.h"
 #include "lock/server/hop.h"
 #include "lock/server/send.h"
-
-#define NO_MEMORY ": no memory"
 
 void rlock__release_describe(struct rlock__call *call, int code, const char *more)
 {
@@ -39,12 +40,6 @@ void rlock__release_describe(struct rlock__call *call, int code, const char *mor
     assert(code != 0);
     rlock__say(call, "lock %s: %s%s (server %s)", rlock__spec_text(call->spec, name),
                rlock_strerror(code), more, call->link->server->address);
-}
-
-/* Whether the release leaves no level. */
-static bool is_last(const struct rlock__hold *hold)
-{
-    return hold->count <= hold->leaves.n;
 }
 
 void rlock__release_end(struct rlock__hold *hold, int code, int64_t now)
@@ -62,8 +57,7 @@ void rlock__release_end(struct rlock__hold *hold, int code, int64_t now)
     rlock__hold_leave(hold, now);
 }
 
-/* One unlock of a lost hold: needs no I/O. */
-static void end_lost(struct rlock__hold *hold, int64_t now)
+void rlock__release_end_lost(struct rlock__hold *hold, int64_t now)
 {
     char more[64];
 
@@ -75,7 +69,7 @@ static void end_lost(struct rlock__hold *hold, int64_t now)
         rlock__release_describe(hold->turn, RLOCK_ELOST, more);
     }
     hold->grant->releasing = false;
-    if (is_last(hold)) {
+    if (rlock__is_last(hold)) {
         rlock__hold_over(hold);
     } else {
         rlock__hold_drop_levels(hold);
@@ -88,14 +82,14 @@ static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer
     struct rlock__grant *grant = hold->grant;
 
     assert(answer->outcome == RLOCK__GONE);
-    if (grant->resent && !grant->failed_over && is_last(hold) && now < grant->valid_until) {
+    if (grant->resent && !grant->failed_over && rlock__is_last(hold) && now < grant->valid_until) {
         rlock__hold_ended(hold, NULL, now);
         rlock__release_end(hold, 0, now);
         return;
     }
     grant->releasing = false;
     rlock__hold_gone(hold, answer->taken, now);
-    end_lost(hold, now);
+    rlock__release_end_lost(hold, now);
 }
 
 static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t t0,
@@ -107,7 +101,7 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
 
     assert(answer->outcome == RLOCK__DONE);
     /* no level came or went since send() */
-    assert(hold->state == RLOCK__HOLD_LOST || grant->releasing == is_last(hold));
+    assert(hold->state == RLOCK__HOLD_LOST || grant->releasing == rlock__is_last(hold));
     if (answer->announcement_refused) {
         rlock__note(core, RLOCK_LOG_WARNING,
                     rlock__about("release", grant->link->server->address, RLOCK_EPERM),
@@ -115,7 +109,7 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
                     rlock__spec_text(hold->spec, name), "no permission to publish on its channel",
                     grant->link->server->address);
     }
-    if (!is_last(hold)) {
+    if (!rlock__is_last(hold)) {
         int64_t lease = rlock__grant_cut(grant, core->opts.renewed_lease_us, t0);
 
         grant->uneven = false;
@@ -130,14 +124,8 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
     rlock__release_end(hold, 0, now);
 }
 
-/* When the last release is tried again after a failure. */
-static int64_t retry_at(struct rlock__grant *grant, int64_t now)
-{
-    return now + rlock__backoff(grant->hold->spec->core, grant->failures++);
-}
-
-/* rlock__release_leave() with a text that goes with the code. */
-static void leave(struct rlock__hold *hold, int code, const char *why, int64_t due, int64_t now)
+void rlock__release_leave_because(struct rlock__hold *hold, int code, const char *why, int64_t due,
+                                  int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
     struct rlock__call *call = hold->turn;
@@ -149,6 +137,9 @@ static void leave(struct rlock__hold *hold, int code, const char *why, int64_t d
     assert(grant->releasing || grant->release != NULL); /* otherwise nothing ends the turn */
     rlock__grant_mind_renewal(grant, now);
     rlock__grant_mind_levels(grant, now);
+    if (hold->detach == RLOCK__DETACHING) {
+        due = rlock__detach_leave(hold, now);
+    }
     (void)snprintf(more, sizeof(more), "%s; it is free in %lld ms", why,
                    (long long)rlock__ms_up(rlock__max(0, grant->free_by - now)));
     grant->due = due;
@@ -168,7 +159,7 @@ static void leave(struct rlock__hold *hold, int code, const char *why, int64_t d
 
 void rlock__release_leave(struct rlock__hold *hold, int code, int64_t due, int64_t now)
 {
-    leave(hold, code, "", due, now);
+    rlock__release_leave_because(hold, code, "", due, now);
 }
 
 void rlock__release_drop_levels(struct rlock__hold *hold, int code, int64_t now)
@@ -180,6 +171,71 @@ void rlock__release_drop_levels(struct rlock__hold *hold, int code, int64_t now)
     rlock__grant_plan(hold->grant);
     rlock__release_end(hold, code, now);
 }
+
+/* ---- Detaches ---- */
+
+void rlock__detach_fail(struct rlock__hold *hold, int code, int64_t now)
+{
+    hold->detach = RLOCK__ATTACHED;
+    hold->leaves = (struct rlock__levels){0};
+    hold->grant->releasing = false;
+    if (code == RLOCK_ELOST) {
+        char more[64];
+
+        (void)snprintf(more, sizeof(more), ": %s", rlock_reason_text(hold->reason));
+        rlock__release_describe(hold->turn, code, more);
+    }
+    rlock__hold_show(hold);
+    rlock__grant_plan(hold->grant);
+    rlock__release_end(hold, code, now);
+}
+
+/* The hold is the text's, and the lock is not free. But this client's waiters counted on the end of
+ * this hold: they ask the server again. */
+static void end_detached(struct rlock__hold *hold, int64_t now)
+{
+    const struct rlock__grant *grant = hold->grant;
+    bool replaced = grant->ticket != NULL && grant->ticket->in_flight.replaced;
+
+    hold->turn->number = grant->number;
+    if (rlock__ticket_may_run(grant->ticket)) { /* a late copy would take the lock after the text */
+        rlock__recover_ended(hold, now);
+    }
+    rlock__recent_add(grant->link, hold->spec, grant->number, replaced, now);
+    rlock__hold_over(hold);
+    rlock__queue_released(hold->spec->core, hold->spec, 0, now);
+    rlock__release_end(hold, 0, now);
+}
+
+static void on_detach(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now)
+{
+    assert(hold->turn != NULL && hold->turn->detach_us != 0);
+    if (answer->outcome == RLOCK__DONE) {
+        end_detached(hold, now);
+        return;
+    }
+    hold->grant->releasing = false;
+    rlock__hold_gone(hold, answer->taken, now);
+    rlock__detach_fail(hold, RLOCK_ELOST, now);
+}
+
+/* The number that an unlock released is not there. If a detach may have given the hold to its text,
+ * releases that. Returns whether it does. */
+static bool tries_text(struct rlock__hold *hold, int64_t now)
+{
+    if (hold->detach != RLOCK__REVOKING) {
+        return false;
+    }
+    hold->detach = RLOCK__REVOKING_TEXT;
+    if (hold->turn != NULL) {
+        rlock__release_ask(hold->turn, now);
+    } else {
+        rlock__release_due(hold, now);
+    }
+    return true;
+}
+
+/* ---- Answers ---- */
 
 /* A refused copy changed nothing, unless it was aborted halfway. An earlier copy may have run. */
 static void on_refused(struct rlock__hold *hold, const struct rlock__reply *reply, int64_t now)
@@ -205,7 +261,7 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
     } else if (grant->releasing) {
         rlock__release_leave(
             hold, grant->resent && (call == NULL || !call->member) ? RLOCK_EINDOUBT : class.code,
-            retry_at(grant, now), now);
+            rlock__release_retry_at(grant, now), now);
     } else {
         rlock__release_drop_levels(hold, class.code, now);
     }
@@ -226,7 +282,27 @@ static void on_lost(struct rlock__hold *hold, int64_t now)
     }
 }
 
-static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+/* What a reply that is no error says. */
+static struct rlock__answer read(const struct rlock__hold *hold, const struct rlock__reply *reply)
+{
+    return hold->detach == RLOCK__DETACHING ? hold->spec->ops->read_acquire(hold->spec, reply)
+                                            : hold->spec->ops->read_release(reply);
+}
+
+static void on_good(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t t0,
+                    int64_t now)
+{
+    if (hold->detach == RLOCK__DETACHING) {
+        on_detach(hold, answer, now);
+    } else if (answer->outcome == RLOCK__DONE) {
+        on_done(hold, answer, t0, now);
+    } else if (!tries_text(hold, now)) {
+        on_gone(hold, answer, now);
+    }
+}
+
+void rlock__release_answered(struct rlock__request *request, const struct rlock__reply *reply,
+                             int64_t now)
 {
     struct rlock__hold *hold = request->subject;
     bool good = reply != NULL && !rlock__reply_is_error(reply);
@@ -237,7 +313,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     assert(hold == NULL || hold->grant->release == request); /* send() set it */
     assert(hold == NULL || (hold->busy && hold->leaves.n > 0));
     if (hold != NULL && good) {
-        answer = hold->spec->ops->read_release(reply);
+        answer = read(hold, reply);
     }
     if (rlock__hop(request, reply, now) ||
         (answer.outcome == RLOCK__GONE && rlock__hop_home(request, now))) {
@@ -256,145 +332,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         on_lost(hold, now);
     } else if (!good) {
         on_refused(hold, reply, now);
-    } else if (answer.outcome == RLOCK__DONE) {
-        on_done(hold, &answer, t0, now);
     } else {
-        on_gone(hold, &answer, now);
-    }
-}
-
-/* ---- Sending ---- */
-
-/* The last release has begun: no renewal may follow it, and the hold is not valid any more. */
-static void begin_last(struct rlock__hold *hold, int64_t now)
-{
-    struct rlock__grant *grant = hold->grant;
-
-    assert(hold->state != RLOCK__HOLD_NONE);
-    assert(hold->busy && is_last(hold));
-    grant->releasing = true;
-    atomic_store(&hold->view->valid_until, 0);
-    rlock__grant_mind_renewal(grant, now);
-    rlock__grant_plan(grant);
-    rlock__queue_releasing(hold->spec->core, hold->spec, now);
-}
-
-static bool send(struct rlock__hold *hold, int64_t now)
-{
-    struct rlock__grant *grant = hold->grant;
-    uint32_t target = is_last(hold) ? 0 : hold->count - hold->leaves.n;
-    bool renewed = target > 0 && rlock__hold_is_renewed(hold);
-    int64_t lease =
-        renewed ? rlock__grant_cut(grant, hold->spec->core->opts.renewed_lease_us, now) : 0;
-
-    assert(grant->release == NULL && hold->leaves.n > 0);
-    assert(hold->busy && hold->state != RLOCK__HOLD_NONE);
-    assert(grant->number != 0);
-    assert(!grant->releasing || target == 0); /* a last release stays the last one */
-    grant->release = rlock__release_send(hold->spec, rlock__grant_route(grant), grant->number,
-                                         target, lease, on_answer, hold, now);
-    grant->extends = renewed;
-    if (grant->release != NULL && target == 0) {
-        begin_last(hold, now);
-    }
-    return grant->release != NULL;
-}
-
-/* Nothing was sent for want of memory. The last release goes on without its caller. Any other level
- * is left to the last release. */
-static void starve(struct rlock__hold *hold, int64_t now)
-{
-    struct rlock__grant *grant = hold->grant;
-
-    if (is_last(hold) && !grant->releasing) {
-        begin_last(hold, now);
-    }
-    if (grant->releasing) {
-        leave(hold, RLOCK_EINDOUBT, NO_MEMORY, retry_at(grant, now), now);
-        return;
-    }
-    if (hold->turn != NULL) {
-        rlock__release_describe(hold->turn, RLOCK_EINDOUBT, NO_MEMORY);
-    }
-    rlock__release_drop_levels(hold, RLOCK_EINDOUBT, now);
-}
-
-/* Ends a release whose hold was lost before it was sent: the server does not have the hold, or the
- * recovery releases it. But the last release of a thread that has ended goes on. */
-static bool end_if_lost(struct rlock__hold *hold, int64_t now)
-{
-    if (hold->state != RLOCK__HOLD_LOST ||
-        (hold->grant->releasing && hold->reason == RLOCK_LOST_THREAD_EXITED)) {
-        return false;
-    }
-    end_lost(hold, now);
-    return true;
-}
-
-void rlock__release_ask(struct rlock__call *call, int64_t now)
-{
-    struct rlock__hold *hold = call->hold;
-
-    assert(hold->turn == call);
-    assert(call->kind == RLOCK__RELEASE);
-    assert(hold->leaves.n > 0);
-    if (hold->grant->release == NULL && end_if_lost(hold, now)) {
-        return;
-    }
-    if (hold->grant->release == NULL && !send(hold, now)) {
-        starve(hold, now);
-        return;
-    }
-    assert(hold->grant->release->subject == hold); /* the answer finds the hold, not the call */
-    rlock__call_step(call, RLOCK__ASKING);
-    rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
-}
-
-static void again(struct rlock__hold *hold, int64_t now)
-{
-    struct rlock__grant *grant = hold->grant;
-
-    if (grant->release == NULL && end_if_lost(hold, now)) {
-        return;
-    }
-    if (grant->release == NULL && !send(hold, now)) {
-        grant->due = retry_at(grant, now);
-    }
-    rlock__grant_plan(grant);
-}
-
-void rlock__release_owed(struct rlock__hold *hold, int64_t now)
-{
-    assert(hold->turn == NULL && hold->owed.n > 0 && hold->grant->release == NULL);
-    assert(hold->state == RLOCK__HOLD_HELD && hold->leaves.n == 0);
-    hold->leaves = hold->owed;
-    hold->owed = (struct rlock__levels){0};
-    hold->grant->resent = false;
-    if (send(hold, now)) {
-        rlock__grant_plan(hold->grant);
-    } else {
-        starve(hold, now);
-    }
-}
-
-static void expired(struct rlock__hold *hold, int64_t now)
-{
-    struct rlock__grant *grant = hold->grant;
-
-    if (grant->release != NULL) {
-        grant->release = rlock__abandon(grant->release);
-    }
-    rlock__hold_ended(hold, NULL, now);
-    rlock__release_end(hold, RLOCK_EINDOUBT, now);
-}
-
-void rlock__release_due(struct rlock__hold *hold, int64_t now)
-{
-    assert(hold->grant->releasing);
-    assert(hold->busy && hold->leaves.n > 0);
-    if (now < hold->grant->free_by) {
-        again(hold, now);
-    } else {
-        expired(hold, now);
+        on_good(hold, &answer, t0, now);
     }
 }

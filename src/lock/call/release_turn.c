@@ -36,6 +36,11 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
         return;
     }
     if (hold->turn == NULL && hold->grant->releasing) { /* joins a release without caller */
+        if (!rlock__detach_joins(hold, call)) {
+            rlock__release_describe(call, RLOCK_ENOTOWNER, "");
+            rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
+            return;
+        }
         assert(hold->busy && hold->leaves.n > 0);
         call->hold = hold;
         hold->turn = call;
@@ -43,7 +48,9 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
     } else if (rlock__hold_enter(hold, call)) {
         rlock__release_turn(call, now);
     } else {
-        take_over(call);
+        if (call->detach_us == 0) {
+            take_over(call);
+        }
         rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
     }
 }
@@ -57,6 +64,29 @@ static bool passes_on(struct rlock__hold *hold, int64_t now)
         rlock__acquire_end(heir, 0, now);
     }
     return heir != NULL;
+}
+
+/* Gives the hold to its text, if that can be done. */
+static void detach(struct rlock__call *call, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+    const char *why;
+    char more[128];
+    int code = rlock__detach_refusal(call, &why);
+
+    assert(hold->turn == call && hold->leaves.n == 0 && hold->owed.n == 0);
+    if (code != 0) {
+        (void)snprintf(more, sizeof(more), ": %s", why);
+        rlock__release_describe(call, code, more);
+        rlock__release_end(hold, code, now);
+        return;
+    }
+    call->deadline =
+        rlock__min(call->deadline, hold->grant->valid_until + call->core->opts.op_timeout_us / 2);
+    hold->grant->resent = false;
+    hold->leaves.n = hold->count;
+    hold->detach = RLOCK__DETACHING;
+    rlock__release_ask(call, now);
 }
 
 void rlock__release_turn(struct rlock__call *call, int64_t now)
@@ -76,6 +106,8 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
         rlock__release_end(hold, RLOCK_ECLOSED, now);
     } else if (hold->state == RLOCK__HOLD_NONE) {
         rlock__release_end(hold, RLOCK_ENOTOWNER, now);
+    } else if (call->detach_us != 0) {
+        detach(call, now);
     } else if (!call->member && passes_on(hold, now)) {
         rlock__release_end(hold, 0, now);
     } else {
@@ -144,12 +176,18 @@ static int owe(struct rlock__call *call, int64_t now)
 
 void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
 {
+    char name[96];
     struct rlock__hold *hold = call->hold;
     const struct rlock__grant *grant = hold->grant;
 
     assert(code != 0);
     if (call->step == RLOCK__LINED_UP) {
-        if (code == RLOCK_EINDOUBT) {
+        if (call->detach_us != 0 && code == RLOCK_EINDOUBT) {
+            code = RLOCK_ETIMEDOUT; /* nothing has changed */
+            rlock__say(call,
+                       "lock %s: not detached: an earlier call of this owner goes on (server %s)",
+                       rlock__spec_text(call->spec, name), call->link->server->address);
+        } else if (code == RLOCK_EINDOUBT) {
             code = owe(call, now);
         } else {
             rlock__release_describe(call, code, "");

@@ -260,7 +260,7 @@ static unsigned check_all(const struct rlock__core *core)
 
     assert(core->ready == NULL);
     assert(sums.connecting == core->n_connecting);
-    DL_FOREACH2(core->calls, call, all_next)
+    DL_FOREACH2(core->calls, call, all.next)
     {
         check_call(core, call);
         n++;

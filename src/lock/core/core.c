@@ -212,7 +212,7 @@ void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64
     call->core = core;
     call->link = rlock__route(call->spec);
     call->step = RLOCK__NEW;
-    DL_APPEND2(core->calls, call, all_prev, all_next);
+    DL_APPEND2(core->calls, call, all.prev, all.next);
     if (core->closed) {
         rlock__call_complete(call, RLOCK_ECLOSED, "the client is closed");
     } else {
@@ -266,10 +266,10 @@ static bool is_meant(const struct rlock__call *call, const void *cancel, uint64_
  * server, only to be canceled next. */
 static void cancel_calls(struct rlock__core *core, const void *cancel, uint64_t owner, int64_t now)
 {
-    struct rlock__call *call = core->calls != NULL ? core->calls->all_prev : NULL;
+    struct rlock__call *call = core->calls != NULL ? core->calls->all.prev : NULL;
 
     while (call != NULL) {
-        struct rlock__call *before = call == core->calls ? NULL : call->all_prev;
+        struct rlock__call *before = call == core->calls ? NULL : call->all.prev;
 
         if (is_meant(call, cancel, owner)) {
             rlock__acquire_cancel(call, now);
@@ -277,7 +277,7 @@ static void cancel_calls(struct rlock__core *core, const void *cancel, uint64_t 
         if (before != NULL &&
             before->step ==
                 RLOCK__COMPLETE) { /* the cancellation ended that one too: start again */
-            before = core->calls != NULL ? core->calls->all_prev : NULL;
+            before = core->calls != NULL ? core->calls->all.prev : NULL;
         }
         call = before;
     }

@@ -75,7 +75,7 @@ static bool note_needs(struct rlock__core *core, int64_t now)
             rlock__server_need(ticket->in_flight.open[i].link->server, now);
         }
     }
-    DL_FOREACH2(core->calls, call, all_next)
+    DL_FOREACH2(core->calls, call, all.next)
     {
         if (++n > RLOCK__SLICE) {
             return false;

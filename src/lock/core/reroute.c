@@ -57,7 +57,7 @@ void rlock__reroute(struct rlock__core *core, int64_t now)
         }
         rlock__acks_reroute(server, now);
     }
-    DL_FOREACH2(core->calls, call, all_next)
+    DL_FOREACH2(core->calls, call, all.next)
     {
         reroute_call(call);
     }

@@ -80,6 +80,7 @@ void rlock__hold_over(struct rlock__hold *hold)
     hold->leaves = hold->owed = (struct rlock__levels){0};
     rlock__hold_set_count(hold, 0);
     hold->members = hold->renewed_from = hold->renewals = hold->provisional = 0;
+    hold->detach = RLOCK__ATTACHED;
     atomic_store(&hold->view->valid_until, 0);
     if (hold->grant != NULL) {
         if (hold->grant->extensions != NULL) {
@@ -198,12 +199,16 @@ void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now)
 
 static void sweep(struct rlock__hold *hold, int64_t now)
 {
-    const struct rlock__grant *grant = hold->grant;
+    struct rlock__grant *grant = hold->grant;
     bool closed = hold->spec->core->closed;
 
     assert(hold->state != RLOCK__HOLD_NONE || hold->busy); /* other rows without levels are freed */
     if (closed && grant != NULL && !grant->releasing) {
         rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);
+    } else if (closed && grant != NULL && hold->detach == RLOCK__DETACHING && hold->turn == NULL) {
+        hold->detach = RLOCK__REVOKING; /* nobody got the text */
+        grant->due = now;
+        rlock__grant_plan(grant);
     }
     if (closed && !hold->busy) {
         rlock__hold_free(hold);
@@ -286,7 +291,8 @@ bool rlock__core_standing(struct rlock__core *core, const struct rlock__spec *sp
     if (hold == NULL || hold->state == RLOCK__HOLD_NONE || rlock__hold_left(hold) == 0) {
         return false;
     }
-    *ret_standing = (struct rlock__standing){.token = hold->grant->token,
+    *ret_standing = (struct rlock__standing){.number = hold->grant->number,
+                                             .token = hold->grant->token,
                                              .lease_us = hold->grant->lease_us,
                                              .valid_until = atomic_load(&hold->view->valid_until),
                                              .since = hold->grant->granted_at,

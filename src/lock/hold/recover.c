@@ -40,8 +40,24 @@ struct rlock__ticket *rlock__recover_attempt(struct rlock__call *call, uint32_t 
         ticket->lease_us = lease;
         DL_APPEND2(ticket->grant->undone, ticket, undone_prev, undone_next);
     }
+    if (ticket->adopts != NULL) {
+        ticket->lease_us = lease;
+    }
     rlock__recovery_release(ticket, now);
     return ticket;
+}
+
+bool rlock__recovery_adopts(const struct rlock__call *call)
+{
+    const struct rlock__ticket *ticket;
+
+    DL_FOREACH(call->core->recovery.tickets, ticket) {
+        if (ticket->adopts != NULL && rlock__spec_equal(ticket->spec, call->spec) &&
+            rlock__bytes_equal(rlock__bytes_of(ticket->adopts), call->acquire.adopts)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void rlock__recovery_doubt(struct rlock__ticket *ticket, struct rlock__call *call)

@@ -243,13 +243,26 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     }
 }
 
+/* A number that was to take over a hold gives it back. */
+static struct rlock__request *give_back(struct rlock__ticket *ticket, int64_t now)
+{
+    return rlock__rename_send(ticket->spec, ticket->link, ticket->number,
+                              rlock__bytes_of(ticket->adopts), ticket->lease_us, on_answer, ticket,
+                              now);
+}
+
+static struct rlock__request *release(struct rlock__ticket *ticket, int64_t now)
+{
+    return rlock__release_send(ticket->spec, ticket->link, ticket->number, ticket->count, 0,
+                               on_answer, ticket, now);
+}
+
 static void send(struct rlock__ticket *ticket, int64_t now)
 {
     assert(!ticket->is_unsent && ticket->request == NULL && !ticket->timer.set);
     assert(ticket->link->pipeline.up);
     rlock__in_flight_fence(&ticket->in_flight);
-    ticket->request = rlock__release_send(ticket->spec, ticket->link, ticket->number, ticket->count,
-                                          0, on_answer, ticket, now);
+    ticket->request = ticket->adopts != NULL ? give_back(ticket, now) : release(ticket, now);
     if (ticket->request == NULL) {
         plan(ticket, now + rlock__backoff(ticket->core, ticket->failures++));
         return;

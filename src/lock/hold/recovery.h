@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recovery: the client releases a number that no owner here holds, again and again, as long as a
- * copy of the number may still run, or the server may still have the number.
+ * copy of the number may still run, or the server may still have the number. If the number was to
+ * take over a hold, the client gives the hold back to the text that it came from.
  */
 #ifndef RLOCK_LOCK_RECOVERY_H
 #define RLOCK_LOCK_RECOVERY_H
@@ -19,6 +20,9 @@
  */
 struct rlock__ticket *rlock__recover_attempt(struct rlock__call *call, uint32_t count, bool waits,
                                              int64_t now);
+/* Whether an attempt that was given up may have taken over the hold that the call adopts, and has
+ * not given it back yet. */
+bool rlock__recovery_adopts(const struct rlock__call *call);
 /* The hold was unlocked, and a copy of one of its attempts may still run. */
 void rlock__recover_ended(struct rlock__hold *hold, int64_t now);
 /* The hold was lost, and the server may have it. If many holds were lost, the release waits until

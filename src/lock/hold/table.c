@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
 #include "lock/hold/hold.h"
@@ -276,6 +277,12 @@ bool rlock__hold_prepare(struct rlock__call *call)
     }
     if (call->acquire.ticket == NULL || !rlock__hold_view(hold, call->spec)) {
         return false;
+    }
+    if (call->acquire.adopts.len != 0 && call->acquire.ticket->adopts == NULL) {
+        call->acquire.ticket->adopts = strndup(call->acquire.adopts.at, call->acquire.adopts.len);
+        if (call->acquire.ticket->adopts == NULL) {
+            return false;
+        }
     }
     hold->grant = hold->grant != NULL ? hold->grant : grant_new(hold);
     if (hold->grant != NULL && hold->grant->loss == NULL) {

@@ -40,6 +40,14 @@ static bool is_blank(const struct rlock__ticket *ticket)
     return !rlock__in_flight_is_open(&ticket->in_flight) && !ticket->in_flight.replaced;
 }
 
+static void forget_adopted(struct rlock__ticket *ticket)
+{
+    if (ticket->adopts != NULL) {
+        free(ticket->adopts);
+        ticket->adopts = NULL;
+    }
+}
+
 struct rlock__ticket *rlock__ticket_free(struct rlock__core *core, struct rlock__ticket *ticket)
 {
     if (ticket == NULL) {
@@ -48,6 +56,7 @@ struct rlock__ticket *rlock__ticket_free(struct rlock__core *core, struct rlock_
     assert(ticket->place != RLOCK__TICKET_SPARE);
     assert(!ticket->timer.set && ticket->request == NULL && !ticket->is_unsent);
     assert(ticket->doubt == NULL); /* its group would be in doubt for ever */
+    forget_adopted(ticket);
     if (ticket->place == RLOCK__TICKET_RECOVERY || !is_blank(ticket)) {
         *ticket = (struct rlock__ticket){0};
     }
@@ -84,6 +93,7 @@ void rlock__ticket_hand_over(struct rlock__call *call, struct rlock__grant *gran
         rlock__in_flight_join(&grant->ticket->in_flight, &ticket->in_flight);
         return;
     }
+    forget_adopted(ticket);
     ticket->place = RLOCK__TICKET_HOLD;
     grant->ticket = ticket;
     call->acquire.ticket = NULL;

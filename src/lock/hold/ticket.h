@@ -32,6 +32,9 @@ struct rlock__ticket {
     struct rlock__in_flight in_flight;
     enum rlock__ticket_place place;
     uint64_t number;
+    /* The owner from whom an attempt takes the hold over, and who gets it back; NULL: none, or the
+     * attempt was granted */
+    char *adopts;
 
     /* RECOVERY; zero elsewhere */
     struct rlock__ticket *unsent_prev, *unsent_next; /* in link.unsent */
@@ -44,7 +47,7 @@ struct rlock__ticket {
     struct rlock__timer timer;
     struct rlock__call *call;   /* waits for the end of the recovery; NULL: none */
     struct rlock__grant *grant; /* its level is undone; NULL: none, or the hold is over */
-    int64_t lease_us;           /* the lease that this level asked for */
+    int64_t lease_us;           /* the lease that this level, or this adoption, asked for */
     struct rlock__doubt *doubt; /* a group member's, open until the recovery ends; NULL: none */
     uint32_t count;             /* the hold count that the release leaves: 0, or the outer levels */
     unsigned failures;

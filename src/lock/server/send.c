@@ -57,21 +57,57 @@ struct rlock__request *rlock__abandon(struct rlock__request *request)
     return rlock__request_free(request);
 }
 
+typedef void command_fn(const struct rlock__spec *spec, const struct rlock__args *args,
+                        struct rlock__cmd *ret_cmd);
+
+static struct rlock__request *send(struct rlock__spec *spec, struct rlock__link *link,
+                                   command_fn *command, const struct rlock__args *args,
+                                   rlock__answer_fn *answer, void *subject, int64_t now)
+{
+    struct rlock__request *request = rlock__request_new(&spec->core->requests, answer, subject);
+
+    assert(subject != NULL);
+    if (request == NULL) {
+        return NULL;
+    }
+    command(spec, args, &request->cmd);
+    return rlock__submit(request, spec, link, now) ? request : rlock__request_free(request);
+}
+
 struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rlock__link *link,
                                            uint64_t number, uint32_t count, int64_t lease_us,
                                            rlock__answer_fn *answer, void *subject, int64_t now)
 {
-    struct rlock__request *request = rlock__request_new(&spec->core->requests, answer, subject);
     char owner[RLOCK__OWNER_SIZE];
     struct rlock__args args = {.owner = rlock__owner_text(spec->core, number, owner),
                                .count = count,
                                .lease_ms = rlock__ms_up(lease_us)};
 
     assert(number != 0);
-    assert(lease_us >= 0 && subject != NULL);
-    if (request == NULL) {
-        return NULL;
-    }
-    spec->ops->release(spec, &args, &request->cmd);
-    return rlock__submit(request, spec, link, now) ? request : rlock__request_free(request);
+    assert(lease_us >= 0);
+    return send(spec, link, spec->ops->release, &args, answer, subject, now);
+}
+
+struct rlock__request *rlock__text_release_send(struct rlock__spec *spec, struct rlock__link *link,
+                                                uint64_t number, rlock__answer_fn *answer,
+                                                void *subject, int64_t now)
+{
+    char owner[RLOCK__OWNER_SIZE];
+    struct rlock__args args = {.owner = rlock__text_owner(spec->core, number, owner)};
+
+    return send(spec, link, spec->ops->release, &args, answer, subject, now);
+}
+
+struct rlock__request *rlock__rename_send(struct rlock__spec *spec, struct rlock__link *link,
+                                          uint64_t number, struct rlock__bytes to, int64_t lease_us,
+                                          rlock__answer_fn *answer, void *subject, int64_t now)
+{
+    char from[RLOCK__OWNER_SIZE];
+    struct rlock__args args = {.owner = to,
+                               .from = rlock__owner_text(spec->core, number, from),
+                               .count = 1,
+                               .lease_ms = rlock__ms_up(lease_us)};
+
+    assert(lease_us > 0);
+    return send(spec, link, spec->ops->rename, &args, answer, subject, now);
 }

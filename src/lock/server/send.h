@@ -20,5 +20,13 @@ void rlock__set_asking(struct rlock__request *request, bool asking);
 struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rlock__link *link,
                                            uint64_t number, uint32_t count, int64_t lease_us,
                                            rlock__answer_fn *answer, void *subject, int64_t now);
+/* Sends the last release of the text that the number's hold was detached to. */
+struct rlock__request *rlock__text_release_send(struct rlock__spec *spec, struct rlock__link *link,
+                                                uint64_t number, rlock__answer_fn *answer,
+                                                void *subject, int64_t now);
+/* Sends what gives the number's hold to another owner, with a lease from then on. */
+struct rlock__request *rlock__rename_send(struct rlock__spec *spec, struct rlock__link *link,
+                                          uint64_t number, struct rlock__bytes to, int64_t lease_us,
+                                          rlock__answer_fn *answer, void *subject, int64_t now);
 
 #endif

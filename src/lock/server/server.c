@@ -102,7 +102,7 @@ void rlock__server_changed(struct rlock__server *server, int64_t now)
         rlock__pipeline_break(&server->links[i].pipeline, "another server is in its place", now);
         assert(!server->links[i].pipeline.up && server->links[i].pipeline.sent == NULL);
     }
-    DL_FOREACH2(server->core->calls, call, all_next)
+    DL_FOREACH2(server->core->calls, call, all.next)
     {
         if (call->kind == RLOCK__ACQUIRE && call->channel != NULL &&
             call->channel->server == server) {
