@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core_pairs <servers> <pairs>: takes and gives back a lock in the core of a client that knows so
- * many servers, with three links to each. callgrind counts the instructions in pairs(), see
- * instructions.cmake. The program itself is the server. */
+ * many servers, with three links to each. callgrind counts the instructions in pairs() behind
+ * counted_from_here(), see instructions.cmake. The program itself is the server. */
 #include "support/alone.h"
 #include "support/run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ACK_LINKS = 2 };
+enum { ACK_LINKS = 2, FIRST = 500 };
 
 static void add_server(struct rlock__core *core, struct rlock__server *server, int64_t now)
 {
@@ -36,11 +36,17 @@ static int64_t take_and_leave(struct alone_scene *s, int64_t now)
     return now + 20;
 }
 
-static __attribute__((noinline)) void pairs(struct alone_scene *s, size_t n, int64_t now)
+static __attribute__((noinline)) void counted_from_here(void)
+{
+    __asm__ volatile(""); /* or the call would be left out */
+}
+
+static __attribute__((noinline)) int64_t pairs(struct alone_scene *s, size_t n, int64_t now)
 {
     for (size_t i = 0; i < n; i++) {
         now = take_and_leave(s, now);
     }
+    return now;
 }
 
 int main(int argc, char **argv)
@@ -56,8 +62,9 @@ int main(int argc, char **argv)
     for (size_t i = 1; i < n; i++) {
         add_server(&s.core, &others[i], now);
     }
-    now = take_and_leave(&s, now);
-    pairs(&s, n_pairs, now);
+    now = pairs(&s, FIRST, now);
+    counted_from_here();
+    (void)pairs(&s, n_pairs, now);
     printf("pairs: %zu\n", n_pairs);
     (void)rlock__spec_unref(s.spec);
     rlock__core_fini(&s.core);

@@ -501,7 +501,7 @@ COMMAND_TEST(break_opens_every_kind)
         int64_t broken_us;
 
         holder =
-            COMMAND("run", "--kind", kinds[i], "--renewed-lease", "9s", "a", "--", "sleep", "60");
+            COMMAND("run", "--kind", kinds[i], "--renewed-lease", "4s", "a", "--", "sleep", "60");
         assert_true(TEST_EVENTUALLY(is_held("a"), 10000));
         waiter = COMMAND("run", "--kind", strcmp(kinds[i], "read") == 0 ? "write" : kinds[i],
                          "--wait", "20s", "a", "--", "touch", in_dir("ran"));

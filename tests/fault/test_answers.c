@@ -7,7 +7,7 @@
 static struct user *open_user(struct fixture *f)
 {
     verbs_load(f);
-    return user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 300 * test_slack()));
+    return user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(300)));
 }
 
 /* Each attempt from here on is answered so. */

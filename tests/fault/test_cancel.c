@@ -279,7 +279,7 @@ FIXTURE_WITH_TEST(a_call_that_waits_for_a_connection_is_canceled, f, .proxy = PR
     int64_t fired_us;
 
     proxy_refuse(f->proxy, true);
-    user = user_open(f, unhurried());
+    user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(500)));
     assert_code(rlock_cancel_new(&cancel), 0);
     waiter_start(&waiter, user, 60000, RLOCK_TAKE(.cancel = cancel));
     assert_code(rlock_lock_for(user->lock, 50, NULL, NULL), RLOCK_ECONN);

@@ -6,10 +6,16 @@
 
 #define REFUSAL_TEST(name, f) FIXTURE_WITH_TEST(name, f, .proxy = PROXY_ON_UNIX)
 
-static struct user *open_behind(struct fixture *f, const struct refusal *rows, int acks)
+static struct user *open_for(struct fixture *f, const struct refusal *rows, int acks,
+                             int64_t op_timeout_ms)
 {
     refuse(f->proxy, rows);
-    return user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack(), .acks = acks));
+    return user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms, .acks = acks));
+}
+
+static struct user *open_behind(struct fixture *f, const struct refusal *rows, int acks)
+{
+    return open_for(f, rows, acks, 1000 * test_slack());
 }
 
 REFUSAL_TEST(locks_need_none_of_the_commands_that_ask_about_the_server, f)
@@ -114,13 +120,13 @@ REFUSAL_TEST(the_words_of_the_server_stand_in_the_detail, f)
                                           {0}};
     static const struct refusal http[] = {
         {.contains = "\r\n", .answer = "HTTP/1.1 400 Bad Request\r\n\r\n"}, {0}};
-    struct user *user = open_behind(f, rows, RLOCK_ACKS_AUTO);
+    struct user *user = open_for(f, rows, RLOCK_ACKS_AUTO, test_ms(1000));
 
     /* The server was reached, and says that this passes: the wait runs out. */
     assert_code(rlock_lock_for(user->lock, 300, NULL, NULL), RLOCK_ETIMEDOUT);
     assert_detail("upstream failure");
     user_close(user);
-    user = open_behind(f, http, RLOCK_ACKS_AUTO);
+    user = open_for(f, http, RLOCK_ACKS_AUTO, test_ms(1000));
     assert_code(rlock_lock_for(user->lock, 300, NULL, NULL), RLOCK_ECONN);
     assert_detail("it answers HTTP");
 }

@@ -15,12 +15,18 @@ enum { PRIMARIES = 2, THREE = 3, NAMES = 6 };
 static const char *const tls_conf[] = {"cluster-enabled yes", "tls-cluster yes",
                                        "tls-replication yes", "cluster-node-timeout 1000", NULL};
 
-static struct rlock_client *open_cluster(struct fixture *f)
+static struct rlock_client *open_for(struct fixture *f, int64_t connect_timeout_ms)
 {
     char url[200];
 
     cluster_url(f->servers, 1, url, sizeof(url));
-    return client_open_with(f, RLOCK_CLIENT_OPTS(.url = url));
+    return client_open_with(
+        f, RLOCK_CLIENT_OPTS(.url = url, .connect_timeout_ms = connect_timeout_ms));
+}
+
+static struct rlock_client *open_cluster(struct fixture *f)
+{
+    return open_for(f, 0);
 }
 
 /* The tokens of the fenced ones stay. */
@@ -138,7 +144,7 @@ TEST(plain_ports_of_a_cluster_are_a_tls_error)
     test_text(port, sizeof(port), "port %d", test_free_port());
     fixture_open(&f, &opts);
     cluster_join(f.servers, 1);
-    lock = lock_new(&f, open_cluster(&f));
+    lock = lock_new(&f, open_for(&f, test_ms(1000)));
     assert_code(rlock_lock_for(lock, 60000, NULL, NULL), RLOCK_ETLS);
     assert_detail("tls-cluster");
     fixture_close(&f);

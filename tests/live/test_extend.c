@@ -242,7 +242,7 @@ FIXTURE_WITH_TEST(a_redlock_is_not_extended_beyond_its_longest_lease, f, .kind =
 
 /* ---- Holders that extend short leases, while connections break ---- */
 
-enum { CREWS = 4, TURNS = 5, CUTS = 30 };
+enum { CREWS = 4, TURNS = 2, CUTS = 30 };
 
 struct crew {
     pthread_t thread;

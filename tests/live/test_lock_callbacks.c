@@ -202,8 +202,9 @@ LOCK_TEST(a_link_that_cannot_be_made_is_logged_once_and_its_return_too, f)
     struct rlock_handle *lock;
 
     test_server_kill(f->server);
-    scene.client = client_open_with(
-        f, RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log_line = keep_line, .payload = &scene));
+    scene.client =
+        client_open_with(f, RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log_line = keep_line,
+                                              .payload = &scene, .op_timeout_ms = test_ms(1000)));
     lock = lock_new(f, scene.client);
     assert_code(rlock_try_lock(lock), RLOCK_ECONN);
     assert_code(rlock_try_lock(lock), RLOCK_ECONN); /* tried again and again meanwhile */

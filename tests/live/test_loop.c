@@ -267,7 +267,7 @@ FIXTURE_TEST(a_loop_that_runs_keeps_its_holds, f)
     opts.renewed_lease_ms = 600 * test_slack();
     user = user_open(f, opts);
     assert_code(take(user, user->lock, 0, RLOCK_TAKE(.owner = OWNER)), 0);
-    (void)run_for(user, 3 * opts.renewed_lease_ms);
+    (void)run_for(user, 3 * opts.renewed_lease_ms / 2);
     assert_true(rlock_is_valid_as(user->lock, OWNER));
     assert_true(fixture_is_held(f));
     assert_code(leave(user, user->lock, OWNER), 0);

@@ -20,9 +20,16 @@ static struct proxy *name_open(struct fixture *f)
     return proxy_start(test_server_url(f->servers[0]));
 }
 
+static struct rlock_client *open_for(struct fixture *f, const struct proxy *proxy,
+                                     int64_t op_timeout_ms)
+{
+    return client_open_with(
+        f, RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = op_timeout_ms));
+}
+
 static struct rlock_client *open_name(struct fixture *f, const struct proxy *proxy)
 {
-    return client_open_with(f, RLOCK_CLIENT_OPTS(.url = proxy_url(proxy)));
+    return open_for(f, proxy, 0);
 }
 
 static void promote(struct fixture *f, struct proxy *proxy)
@@ -60,7 +67,7 @@ NAME_TEST(a_replica_is_not_used_until_the_name_leads_to_a_primary, f)
     struct rlock_handle *lock;
 
     proxy_lead(name, test_server_url(f->servers[1]));
-    lock = lock_new(f, open_name(f, name));
+    lock = lock_new(f, open_for(f, name, test_ms(1000)));
     assert_code(rlock_try_lock(lock), RLOCK_ECONN);
     assert_non_null(strstr(rlock_detail(), "the server is a replica"));
     proxy_lead(name, test_server_url(f->servers[0]));
