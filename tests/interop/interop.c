@@ -513,7 +513,7 @@ static size_t count_running(struct job *jobs, size_t n)
 /* Some at a time: most of their time they wait for leases to end. Printed in their order. */
 static void play_jobs(struct tally *total)
 {
-    enum { AT_A_TIME = 4 };
+    enum { AT_A_TIME = 6 };
     struct job jobs[MAX_JOBS];
     const size_t n = list_jobs(jobs);
     size_t started = 0;
