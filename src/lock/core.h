@@ -76,7 +76,7 @@ struct rlock__loss {
     uint64_t owner_id; /* an id that the caller gave, or a thread's number */
     uint64_t number;   /* of the field that named the holder; 0: a group's */
     char *server;      /* the address; NULL: a group's, or no memory */
-    uint32_t own;      /* lost levels that belong to no group */
+    uint32_t own;      /* lost levels that are still to be unlocked, without those of its groups */
     uint32_t name_len; /* of a group's name, which lies behind the loss */
     enum rlock_reason reason;
     bool given;

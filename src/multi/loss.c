@@ -34,6 +34,7 @@ static void lose(struct rlock__group *group, enum rlock_reason reason)
     group->reason = (int)reason;
     if (group->loss != NULL) {
         group->loss->reason = reason;
+        group->loss->own = rlock__group_left(group);
         group->untold = group->loss;
         group->loss = NULL;
     }

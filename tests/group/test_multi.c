@@ -130,6 +130,20 @@ PAIR_TEST(losing_one_loses_all_and_is_told_once, pair, 2,
     assert_int_equal(user_losses(pair->one), 1);
 }
 
+PAIR_TEST(its_loss_counts_the_levels_that_are_still_to_be_unlocked, pair, 2, USUAL)
+{
+    for (int i = 0; i < 3; i++) {
+        assert_code(rlock_try_lock(pair->multi[0]), 0);
+    }
+    assert_code(rlock_unlock(pair->multi[0]), 0);
+    assert_code(rlock_force_unlock(pair->multi[0], NULL), 0);
+    assert_true(TEST_EVENTUALLY(user_losses(pair->one) == 1, 5000));
+    assert_int_equal(user_last_loss(pair->one)->loss.levels, 2);
+    assert_code(rlock_unlock(pair->multi[0]), RLOCK_ELOST);
+    assert_code(rlock_unlock(pair->multi[0]), RLOCK_ELOST);
+    assert_code(rlock_unlock(pair->multi[0]), RLOCK_ENOTOWNER);
+}
+
 PAIR_TEST(a_fixed_lease_lasts_until_the_last_member_is_there, pair, 2, USUAL)
 {
     struct rlock_grant grant = RLOCK_GRANT_INIT;

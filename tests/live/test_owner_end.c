@@ -114,6 +114,7 @@ LOCK_TEST(a_multi_lock_of_an_owner_that_ends_is_given_back_as_a_whole, f)
     assert_false(rlock_is_valid_as(multi, OWNER));
     (void)expect_loss(f, RLOCK_LOST_OWNER_ENDED);
     assert_string_equal(last_loss(f)->kind, "multi");
+    assert_int_equal(last_loss(f)->levels, 2);
     assert_true(TEST_EVENTUALLY(!is_locked(members[0]) && !is_locked(members[1]), 5000));
     assert_code(rlock_unlock_as(multi, OWNER), RLOCK_ENOTOWNER);
     assert_int_equal(losses_told(f), 1);
