@@ -11,7 +11,7 @@ def main(url: str) -> None:
     def on_lost(loss: rlock.Loss) -> None:
         print(f"lost {loss.name}: {loss.text}", flush=True)
 
-    with rlock.Client(url, on_lost=on_lost, renewed_lease_ms=900) as client:  # renewed every 300 ms until the unlock
+    with rlock.Client(url, on_lost=on_lost, renewed_lease=0.9) as client:  # renewed every 0.3 s until the unlock
         order, stock, price = client.reentrant("order:7"), client.fair("stock:3"), client.read_write("price:3")
         with price.read:
             print("read the price")

@@ -6,6 +6,7 @@ import gc
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -42,6 +43,15 @@ class Witness:
 
     def visits(self):
         return self.path.stat().st_size
+
+
+def keys(url):
+    """All keys of a server."""
+    with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as answer:
+        connection.connect(url[len("unix://") :])
+        connection.sendall(b"KEYS *\r\n")
+        count = int(answer.readline()[1:])
+        return [answer.readline() and answer.readline().strip().decode() for _ in range(count)]
 
 
 class Servers:

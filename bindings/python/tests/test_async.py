@@ -51,7 +51,7 @@ async def test_a_thousand_tasks_exclude_each_other_on_one_name(url, name, kind):
             inside -= 1
             visits += 1
 
-    async with rlock.AsyncClient(url, op_timeout_ms=30000) as client:
+    async with rlock.AsyncClient(url, op_timeout=30) as client:
         lock = getattr(client, kind)(name)
         await asyncio.gather(*(visit(lock) for _ in range(1000)))
         assert visits == 1000
@@ -72,7 +72,7 @@ async def test_a_thousand_tasks_hold_a_thousand_names_at_once(url, name):
             await all_hold.wait()
             assert hold.is_valid()
 
-    async with rlock.AsyncClient(url, op_timeout_ms=30000) as client:
+    async with rlock.AsyncClient(url, op_timeout=30) as client:
         await asyncio.gather(*(visit(client, i) for i in range(1000)))
 
 
@@ -210,7 +210,7 @@ async def test_a_loss_is_told_in_the_loop(url, client, name):
         threads.append(threading.current_thread())
         told.set()
 
-    async with rlock.AsyncClient(url, on_lost=on_lost, renewed_lease_ms=3000) as own:
+    async with rlock.AsyncClient(url, on_lost=on_lost, renewed_lease=3) as own:
         lock = own.reentrant(name)
         hold = await lock.lock()
         client.reentrant(name).force_unlock()  # another process: the next renewal sees it
@@ -224,15 +224,15 @@ async def test_a_loss_is_told_in_the_loop(url, client, name):
 
 @in_a_loop
 async def test_holds_are_renewed_while_the_loop_runs(url, client, name):
-    lowest = 3000
+    lowest = 3
 
     async def is_renewed():
         nonlocal lowest
-        ttl = client.reentrant(name).inspect().ttl_ms
+        ttl = client.reentrant(name).inspect().ttl
         lowest = min(lowest, ttl)
         return ttl > lowest
 
-    async with rlock.AsyncClient(url, renewed_lease_ms=3000) as own:
+    async with rlock.AsyncClient(url, renewed_lease=3) as own:
         async with own.reentrant(name) as hold:
             await soon(is_renewed, "it is renewed")
             assert hold.is_valid()

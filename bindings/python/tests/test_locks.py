@@ -93,7 +93,7 @@ def test_a_multi_lock_has_all_members_or_none(client, other, name):
 
 def test_a_redlock_does_without_one_of_its_servers(servers, name):
     clients = [rlock.Client(servers.start()) for _ in range(2)] + [rlock.Client("unix:///nowhere")]
-    lock = rlock.redlock(*(client.reentrant(name) for client in clients), max_lease_ms=-1)
+    lock = rlock.redlock(*(client.reentrant(name) for client in clients), max_lease=-1)
     with lock as hold:
         assert hold.is_valid()
     for client in clients:
@@ -169,6 +169,15 @@ def test_an_id_owns_in_any_thread(client, name):
         thread.start()
         thread.join()
     assert not hold.is_valid() and not lock.inspect().locked
+
+
+def test_a_hold_is_extended_and_unlocked_in_any_thread(client, name):
+    lock = client.reentrant(name)
+    hold = lock.lock(lease=20)
+    for each in (lambda: hold.extend(60), hold.unlock):
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            pool.submit(each).result()
+    assert not hold.is_valid() and lock.hold_count() == 0 and not lock.locked()
 
 
 def test_a_lost_hold_is_told_once_and_by_the_unlock(url, name):
@@ -305,7 +314,7 @@ def test_names_are_text_or_bytes(client, other):
 
 def test_options_are_checked(url, client, name):
     bad_names = [lambda bad=bad: client.reentrant(bad) for bad in (42, None, "\ud800")]
-    for options in ({"loop": 1}, {"size": 1}, {"nothing": 1}, {"op_timeout_ms": "long"}):
+    for options in ({"loop": 1}, {"size": 1}, {"nothing": 1}, {"op_timeout": "long"}, {"on_login": print}):
         with pytest.raises(TypeError):
             rlock.Client(url, **options)
     for wrong in (lambda: rlock.Client("http://localhost"), lambda: client.reentrant(""), *bad_names):
@@ -313,8 +322,38 @@ def test_options_are_checked(url, client, name):
             wrong()
         assert raised.value.code is rlock.Code.EINVAL and isinstance(raised.value, ValueError)
     with rlock.Client(url, key_prefix="p:", no_pass=True) as prefixed:
-        with prefixed.reentrant(name, max_hold_ms=60000):
+        with prefixed.reentrant(name, max_hold=datetime.timedelta(minutes=1)):
             assert client.reentrant("p:" + name).inspect().locked
+
+
+def test_options_are_in_seconds_and_milliseconds_have_no_name(url, name):
+    for wrong in ({"op_timeout_ms": 1000}, {"renewed_lease_ms": 3000}):
+        with pytest.raises(TypeError):
+            rlock.Client(url, **wrong)
+    for lease in (3, 3.0, datetime.timedelta(seconds=3)):
+        with rlock.Client(url, renewed_lease=lease) as client, client.reentrant(name) as hold:
+            assert hold.lease == 3 and 0 < hold.lock.inspect().ttl <= 3
+            with pytest.raises(TypeError):
+                client.reentrant(name, max_hold_ms=1000)
+            limited = client.reentrant(name + "2", max_hold=0.5).lock()
+            assert 0 < limited.validity() <= 0.5
+            limited.unlock()
+    with pytest.raises(rlock.Invalid):
+        rlock.Client(url, op_timeout=float("nan"))
+    with pytest.raises(rlock.Invalid, match="renewed_lease_ms"):
+        rlock.Client(url, renewed_lease=datetime.timedelta(days=-1))
+
+
+def test_what_the_server_says_of_a_lock(client, other, name):
+    lock, sides = client.fenced(name), client.read_write(name + "rw")
+    free = lock.inspect()
+    assert free.locked is False and free.ttl is None and free.holder == free.mode == ""
+    with lock.lock(lease=20) as hold, sides.read, other.read_write(name + "rw").read:
+        taken = lock.inspect()
+        assert taken.locked is True and taken.mine is True and 0 < taken.ttl <= 20
+        assert taken.token == hold.token and taken.holders == taken.count == 1 and taken.waiters == 0
+        assert sides.read.inspect().holders == 2 and sides.read.inspect().mode == "read"
+        assert other.fenced(name).inspect().mine is False
 
 
 def test_codes_and_reasons_are_those_of_the_library():
@@ -333,9 +372,25 @@ def test_each_code_has_an_exception_of_its_own():
     assert type(copied) is rlock.NoConnection and str(copied) == "why"
 
 
+BASES = {
+    TimeoutError: {rlock.TimedOut},
+    ConnectionError: {rlock.NoConnection},
+    ValueError: {rlock.Invalid},
+    MemoryError: {rlock.NoMemory},
+    RuntimeError: {rlock.NotOwner, rlock.Deadlock, rlock.Reacquired},
+}
+
+
+@pytest.mark.parametrize("base", BASES, ids=lambda base: base.__name__)
+def test_an_exception_has_the_base_that_programs_catch(base):
+    errors = {type(_errors.error(code)) for code in rlock.Code}
+    assert {each for each in errors if issubclass(each, base)} == BASES[base]
+    assert all(issubclass(each, rlock.Error) for each in errors)
+
+
 def test_a_program_without_logging_prints_nothing(url):
     script = (
-        "import rlock; client = rlock.Client('unix:///nowhere', connect_timeout_ms=50)\n"
+        "import rlock; client = rlock.Client('unix:///nowhere', connect_timeout=0.05)\n"
         "try: client.reentrant('a').lock(0)\n"
         "except rlock.NoConnection: pass\nclient.close()"
     )

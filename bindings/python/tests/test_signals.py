@@ -112,7 +112,7 @@ def test_a_late_grant_is_given_back(client, other, name, handler):
 def test_a_wait_for_an_answer_ends_as_well_and_the_lock_is_free_later(servers, name, handler, wait):
     url = servers.start()
     server = servers.running[-1]
-    with rlock.Client(url, op_timeout_ms=60000) as client:
+    with rlock.Client(url, op_timeout=60) as client:
         lock = client.reentrant(name)
         with lock:
             pass

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, Callable, NamedTuple, Optional
 
 from ._rlock import ffi, lib
 
@@ -53,14 +53,43 @@ class Reason(enum.IntEnum):
     OWNER_ENDED = 11  # the thread ended, or the program dropped the Hold
 
 
-class Error(Exception):
-    """A call that failed. Each code has a class of its own. The text is for logs."""
+class Failure(NamedTuple):
+    """struct rlock_failure: what Error is made of."""
 
-    def __init__(self, code: int, detail: str = "") -> None:
+    code: int
+    detail: str = ""
+    reason: Optional[Reason] = None
+    free_in: Optional[float] = None
+    holder: str = ""
+    server: str = ""
+
+
+class Error(Exception):
+    """A call that failed. Each code has a class of its own. The text and the detail are for logs.
+
+    reason: why the hold was lost, for Lost.
+    free_in: seconds. Busy, TimedOut: the rest of the holder's lease. InDoubt, Canceled: the lock is free after it if a
+    request of the call still takes effect. None: unknown.
+    holder: the holder of the lock, as "uuid:number". server: the address of its server. Empty: unknown.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        detail: str = "",
+        reason: Optional[Reason] = None,
+        free_in: Optional[float] = None,
+        holder: str = "",
+        server: str = "",
+    ) -> None:
         self.code = Code(code)
         self.detail = detail
+        self.reason = reason
+        self.free_in = free_in
+        self.holder = holder
+        self.server = server
         self.text = string(lib.rlock_strerror(code))
-        super().__init__(code, detail)
+        super().__init__(code, detail, reason, free_in, holder, server)
 
     def __str__(self) -> str:
         return self.detail or self.text
@@ -79,11 +108,11 @@ class NotOwner(Error, RuntimeError):
 
 
 class Lost(Error):
-    """The hold had ended before its unlock."""
+    """The hold had ended before its unlock. reason says why."""
 
 
 class InDoubt(Error):
-    """The server did not answer. The text says when the lock is free at the latest."""
+    """The server did not answer. After free_in seconds the lock is free, whatever the server did."""
 
 
 class NoConnection(Error, ConnectionError):
@@ -190,11 +219,33 @@ def string(text: Any) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def error(code: int, detail: str = "") -> Error:
-    return _classes[code](code, detail)
+def error(code: int, *facts: Any) -> Error:
+    return _classes[code](code, *facts)
+
+
+def failure_of(get: Callable[[Any], int]) -> Failure:
+    """What rlock_last_failure() or rlock_op_failure() says."""
+    got = ffi.new("struct rlock_failure *")
+    lib.rlock_init(got, ffi.sizeof(got[0]))
+    get(got)
+    return Failure(
+        got.code,
+        "" if got.detail == ffi.NULL else string(got.detail),
+        Reason(got.reason) if got.reason else None,
+        got.free_ms / 1000 if got.free_ms >= 0 else None,
+        string(got.holder),
+        string(got.server),
+    )
+
+
+def last_error(code: int) -> Error:
+    """The failure of this thread's latest call, which returned the code."""
+    failure = failure_of(lib.rlock_last_failure)
+    # The collector and signal handlers may have called the library in this thread since: that says nothing about this.
+    return error(*failure) if failure.code == code else error(code)
 
 
 def check(code: int) -> None:
     """Raises the failure of this thread's latest call."""
     if code != 0:
-        raise error(code, string(lib.rlock_detail()))
+        raise last_error(code)

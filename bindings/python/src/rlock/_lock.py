@@ -29,7 +29,7 @@ class Info:
 
     locked: bool
     mine: bool
-    ttl_ms: int
+    ttl: Optional[float]  # seconds, the rest of the lease; None: there is no lock, or it has no lease
     holders: int
     count: int
     holder: str
@@ -37,6 +37,7 @@ class Info:
     pid: int
     token: int
     waiters: int
+    dead_waiters: int
     mode: str
 
 
@@ -90,11 +91,20 @@ def _new_info() -> Any:
 
 
 def _info_of(info: Any) -> Info:
-    values: dict[str, Any] = {}
-    for field in dataclasses.fields(Info):
-        value = getattr(info, field.name)
-        values[field.name] = string(value) if isinstance(value, ffi.CData) else value
-    return Info(**values)
+    return Info(
+        locked=bool(info.locked),
+        mine=bool(info.mine),
+        ttl=info.ttl_ms / 1000 if info.ttl_ms >= 0 else None,
+        holders=info.holders,
+        count=info.count,
+        holder=string(info.holder),
+        host=string(info.host),
+        pid=info.pid,
+        token=info.token,
+        waiters=info.waiters,
+        dead_waiters=info.dead_waiters,
+        mode=string(info.mode),
+    )
 
 
 class Lock(BaseLock):

@@ -8,7 +8,7 @@ import logging
 import os
 from typing import Any, Callable, NamedTuple, Optional
 
-from ._errors import Code, Error, Reason, error, string
+from ._errors import Code, Error, Failure, Reason, error, failure_of, last_error, string
 from ._rlock import ffi, lib
 
 log = logging.getLogger("rlock")
@@ -50,8 +50,8 @@ class Operation:
 
     def __init__(self, handle: Any, wake: Callable[[], None]) -> None:
         self.handle = handle  # the struct rlock_handle, which lives as long as this
-        self.code = lib.RLOCK_EINVAL  # until it is complete
-        self.detail = ""
+        self.code: int = lib.RLOCK_EINVAL  # until it is complete
+        self.failure = Failure(self.code)
         self.op: Any = ffi.gc(ffi.new("struct rlock_op **"), lib.rlock_py_drop)
         self._wake = wake
         self._self: Any = ffi.new_handle(self)
@@ -61,12 +61,12 @@ class Operation:
         code = function(self.handle, *arguments, lib.rlock_py_done, self._self, self.op)
         if code != 0:
             self.forget()
-            raise error(code, string(lib.rlock_detail())) if code < 0 else already_over()
+            raise last_error(code) if code < 0 else already_over()
 
     def end(self, op: Any) -> None:
         self.forget()
-        self.detail = string(lib.rlock_op_detail(op))
-        self.code = lib.rlock_op_code(op)
+        self.failure = failure_of(lambda got: int(lib.rlock_op_failure(op, got)))
+        self.code = self.failure.code
         self.settle()
         self._wake()
 
@@ -75,7 +75,7 @@ class Operation:
 
     def check(self) -> None:
         if self.code != 0:
-            raise error(self.code, self.detail)
+            raise error(*self.failure)
 
     def forget(self) -> None:
         _under_way.discard(self._self)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Mapping, TypedDict, Union
 
 from ._errors import Code, error
 from ._rlock import ffi, lib
+from ._times import Seconds, option_ms
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack as Unpack
 
 Name = Union[str, bytes]
-_internal = {"size", "name_len", "url", "flags", "on_lost", "on_log_line", "on_address", "payload"}
+_internal = {"size", "name_len", "url", "flags", "on_lost", "on_log_line", "on_address", "on_login", "payload"}
 _client_flags = {
     "no_pass": lib.RLOCK_CLIENT_NO_PASS,
     "acks_on_disk": lib.RLOCK_CLIENT_ACKS_ON_DISK,
@@ -27,12 +28,14 @@ _lock_flags = {
 
 
 class ClientOptions(TypedDict, total=False):
-    """Those of struct rlock_client_opts. A flag there, for example RLOCK_CLIENT_NO_PASS, is True here."""
+    """Those of struct rlock_client_opts. Times are in seconds, so their names have no _ms. A flag there, for example
+    RLOCK_CLIENT_NO_PASS, is True here.
+    """
 
-    connect_timeout_ms: int
-    op_timeout_ms: int
-    renewed_lease_ms: int
-    safety_margin_ms: int
+    connect_timeout: Seconds
+    op_timeout: Seconds
+    renewed_lease: Seconds
+    safety_margin: Seconds
     key_prefix: str
     user: str
     password: str
@@ -51,15 +54,15 @@ class ClientOptions(TypedDict, total=False):
 
 
 class LockOptions(TypedDict, total=False):
-    """Those of struct rlock_opts."""
+    """Those of struct rlock_opts, as in ClientOptions."""
 
-    max_hold_ms: int
-    linger_ms: int
-    pause_first_ms: int
-    pause_max_ms: int
+    max_hold: Seconds
+    linger: Seconds
+    pause_first: Seconds
+    pause_max: Seconds
     pause_growth: int
-    fair_slot_ms: int
-    max_lease_ms: int
+    fair_slot: Seconds
+    max_lease: Seconds
     no_reentry: bool
     prefer_writers: bool
 
@@ -84,7 +87,10 @@ def fill(struct: Any, options: Mapping[str, object], keep: list[Any]) -> None:
         if name in flags:
             struct.flags |= flags[name] if value else 0
             continue
-        if name not in members or name in _internal:
+        if name + "_ms" in members:
+            setattr(struct, name + "_ms", option_ms(value, name))
+            continue
+        if name not in members or name in _internal or name.endswith("_ms"):
             raise TypeError(f"there is no option {name!r}")
         if isinstance(value, (str, bytes)):
             value = ffi.new("char[]", encoded(value))

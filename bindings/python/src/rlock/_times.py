@@ -15,12 +15,22 @@ FOREVER_MS = -1  # RLOCK_FOREVER
 _LONGEST_MS = 100 * 366 * 24 * 3600 * 1000  # a longer time has no end
 
 
-def _ms(time: Seconds, what: str) -> int:
-    """Rounds up: no wait is shorter than its time."""
+def _seconds(time: Seconds, what: str) -> float:
     seconds = time.total_seconds() if isinstance(time, datetime.timedelta) else time
-    if not seconds >= 0:  # NaN too
-        raise error(Code.EINVAL, f"{what} is {seconds}: it must not be negative")
-    return min(math.ceil(min(seconds, _LONGEST_MS) * 1000), _LONGEST_MS)
+    if seconds != seconds:  # NaN
+        raise error(Code.EINVAL, f"{what} is {seconds}")
+    return max(min(seconds, _LONGEST_MS), -_LONGEST_MS)
+
+
+def option_ms(time: Seconds, what: str) -> int:
+    """Rounds up: no time is shorter than asked for. The library says which options may be negative."""
+    return min(math.ceil(_seconds(time, what) * 1000), _LONGEST_MS)
+
+
+def _ms(time: Seconds, what: str) -> int:
+    if _seconds(time, what) < 0:
+        raise error(Code.EINVAL, f"{what} is {time}: it must not be negative")
+    return option_ms(time, what)
 
 
 def wait_ms(wait: Optional[Seconds]) -> int:
