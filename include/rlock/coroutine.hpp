@@ -81,9 +81,9 @@ class async_call
 class async_lock_call : public async_call
 {
   public:
-    async_lock_call(rlock_handle *native, std::uint64_t owner, const take &how,
+    async_lock_call(rlock_handle *native, std::uint64_t owner, milliseconds wait, const take &how,
                     std::error_code *ret_code) noexcept
-        : async_call(native, owner, ret_code), wait_ms_(how.wait.count()),
+        : async_call(native, owner, ret_code), wait_ms_(wait.count()),
           how_(handle_view::native_take(how, owner))
     {
     }
@@ -118,15 +118,15 @@ class async_lock_call : public async_call
 class async_hold_call : public async_lock_call
 {
   public:
-    async_hold_call(rlock_handle *native, const take &how, bool may_be_empty) noexcept
-        : async_lock_call(native, detail::new_owner(), how, nullptr), may_be_empty_(may_be_empty)
+    async_hold_call(rlock_handle *native, milliseconds wait, const take &how,
+                    bool may_be_empty) noexcept
+        : async_lock_call(native, detail::new_owner(), wait, how, nullptr),
+          may_be_empty_(may_be_empty)
     {
     }
     hold await_resume() const
     {
-        const int code = op_ != nullptr ? rlock_op_code(op_) : code_;
-
-        if (may_be_empty_ && (code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT)) {
+        if (may_be_empty_ && op_ != nullptr && detail::is_busy(detail::error(rlock_op_code(op_)))) {
             return {};
         }
         const grant granted = async_lock_call::await_resume();
@@ -159,25 +159,42 @@ class async_unlock_call : public async_call
 
 inline async_lock_call handle_view::async_lock(std::uint64_t owner, const take &how) const
 {
-    return {native_, owner, how, nullptr};
+    return {native_, owner, detail::endless, how, nullptr};
 }
 
 inline async_lock_call handle_view::async_lock(std::uint64_t owner, const take &how,
                                                std::error_code &ret_code) const noexcept
 {
-    return {native_, owner, how, &ret_code};
+    return {native_, owner, detail::endless, how, &ret_code};
+}
+
+template <class Rep, class Period>
+async_lock_call handle_view::async_lock_for(std::uint64_t owner,
+                                            const std::chrono::duration<Rep, Period> &time,
+                                            const take &how) const
+{
+    return {native_, owner, detail::wait_of(time), how, nullptr};
+}
+
+template <class Rep, class Period>
+async_lock_call handle_view::async_lock_for(std::uint64_t owner,
+                                            const std::chrono::duration<Rep, Period> &time,
+                                            const take &how,
+                                            std::error_code &ret_code) const noexcept
+{
+    return {native_, owner, detail::wait_of(time), how, &ret_code};
 }
 
 inline async_hold_call handle_view::async_acquire(const take &how) const noexcept
 {
-    return {native_, how, false};
+    return {native_, detail::endless, how, false};
 }
 
 template <class Rep, class Period>
 async_hold_call handle_view::async_acquire_for(const std::chrono::duration<Rep, Period> &time,
                                                const take &how) const noexcept
 {
-    return {native_, {detail::wait_of(time), how.lease, how.cancel}, true};
+    return {native_, detail::wait_of(time), how, true};
 }
 
 inline async_unlock_call hold::async_unlock()

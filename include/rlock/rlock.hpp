@@ -57,8 +57,8 @@ namespace rlock
 
 using std::chrono::milliseconds;
 
-/* Wait forever: for take::wait. */
-inline constexpr milliseconds forever{RLOCK_FOREVER};
+/* A wait without an end, like each time of more than a hundred years. */
+inline constexpr milliseconds forever = milliseconds::max();
 
 /* ---- Errors ---- */
 
@@ -135,6 +135,12 @@ inline void check(std::error_code code)
     }
 }
 
+/* Returns whether somebody else holds the lock: no failure for a call that tries. */
+inline bool is_busy(std::error_code code) noexcept
+{
+    return code.value() == RLOCK_EBUSY || code.value() == RLOCK_ETIMEDOUT;
+}
+
 /* Ends the program if a callback ends the client: the client would go on without the data that its
  * callbacks need. */
 struct ender {
@@ -151,12 +157,15 @@ template <class T> using owned = std::unique_ptr<T, ender>;
 
 using seconds = std::chrono::duration<long double>;
 
-/* Rounds up: no wait is shorter than its time. More than a hundred years means forever.
+/* A wait without an end, as rlock.h has it. */
+inline constexpr milliseconds endless{RLOCK_FOREVER};
+
+/* Rounds up: no wait is shorter than its time. More than a hundred years gives an endless wait.
  * Every type of duration fits into seconds. NaN gives a wait of 0. */
 inline milliseconds wait_of(seconds time) noexcept
 {
     if (time > seconds(100.0L * 366 * 24 * 3600)) {
-        return forever;
+        return endless;
     }
     return time > seconds(0) ? std::chrono::ceil<milliseconds>(time) : milliseconds::zero();
 }
@@ -201,21 +210,20 @@ class cancel_signal
     detail::owned<rlock_cancel> native_;
 };
 
-/* How to take a lock. C++20 can set members by name, take{.wait = 500ms}; earlier versions set them
- * one by one. */
+/* How to take a lock. C++20 can set members by name, take{.lease = 20s}; earlier versions set them
+ * one by one. How long to wait is an argument of each call. */
 struct take {
-    milliseconds wait{0};                  /* 0 is one attempt; default 0 */
-    milliseconds lease{0};                 /* a fixed lease; 0: renewed until unlock; default 0 */
     const cancel_signal *cancel = nullptr; /* ends the wait; must live until the call returns, for
-                                              async_lock() until it is complete; default: none */
+                                              an async call until it is complete; default: none */
+    milliseconds lease{0};                 /* a fixed lease; 0: renewed until unlock; default 0 */
 };
 
 /* A grant of a lock. */
 struct grant {
     std::uint64_t token;   /* the fencing number of a fenced lock; 0 for other kinds */
     milliseconds lease;    /* the lease that the client asked the server for */
-    milliseconds validity; /* how long from the grant on this process may rely on the hold without a
-                              renewal */
+    milliseconds validity; /* how long this process may rely on the hold without a renewal: from the
+                              grant on, or from the call of held() on */
 };
 
 class hold;
@@ -249,63 +257,56 @@ class handle_view
         return *this;
     }
 
-    /* Takes the lock, with a renewed lease, and waits forever. */
-    void lock() { lock({forever, {}, nullptr}); }
-    /* Takes the lock with the given options. Throws on every failure of rlock_lock_for(), even on
-     * RLOCK_EBUSY and ETIMEDOUT. */
-    grant lock(const take &how)
-    {
-        std::error_code code;
-        const grant granted = lock(how, code);
-
-        detail::check(code);
-        return granted;
-    }
-    /* Like the function above, but never throws. If it fails, the grant is all zero. */
-    grant lock(const take &how, std::error_code &ret_code) noexcept
-    {
-        const rlock_take asked = native_take(how, owner_);
-        rlock_grant granted = RLOCK_GRANT_INIT;
-
-        ret_code = detail::error(rlock_lock_for(native_, how.wait.count(), &asked, &granted));
-        return given(granted);
-    }
-
+    /* Takes the lock, with a renewed lease, and waits forever. Throws on every failure of
+     * rlock_lock(). */
+    void lock() { detail::check(lock_within(detail::endless, {})); }
     /* Tries once. False: somebody else holds the lock. Throws on every other failure, and then this
      * call has not taken the lock. */
-    bool try_lock() { return try_lock_for(milliseconds::zero()); }
-    /* Like try_lock(), but waits up to time. Less than 1 ms counts as 1 ms, a negative time as 0.
-     */
+    bool try_lock() { return try_lock_within(milliseconds::zero(), {}); }
+    /* Like try_lock(), but waits up to time. Less than 1 ms counts as 1 ms, a negative time as 0,
+     * and rlock::forever has no end. */
     template <class Rep, class Period>
-    bool try_lock_for(const std::chrono::duration<Rep, Period> &time)
+    bool try_lock_for(const std::chrono::duration<Rep, Period> &time, const take &how = {})
     {
-        return try_lock_within(detail::wait_of(time));
+        return try_lock_within(detail::wait_of(time), how);
+    }
+    /* Like the function above, but never throws. False: see the code. */
+    template <class Rep, class Period>
+    bool try_lock_for(const std::chrono::duration<Rep, Period> &time, const take &how,
+                      std::error_code &ret_code) noexcept
+    {
+        ret_code = lock_within(detail::wait_of(time), how);
+        return !ret_code;
     }
     /* Like try_lock(), but waits until end. Reads the clock once: later changes have no effect. */
     template <class Clock, class Duration>
-    bool try_lock_until(const std::chrono::time_point<Clock, Duration> &end)
+    bool try_lock_until(const std::chrono::time_point<Clock, Duration> &end, const take &how = {})
     {
-        return try_lock_within(detail::wait_until(end));
+        return try_lock_within(detail::wait_until(end), how);
     }
 
     /*
      * Take the lock and return a hold that unlocks itself. The hold has an owner of its own, and
      * ignores the view's owner. A thread that takes the lock once more waits for itself. Use these
      * functions in coroutines and pools, and for holds that move between threads.
-     * acquire() waits for how.wait, forever by default, and throws on all failures. The other
-     * functions return an empty hold if somebody else holds the lock, and ignore how.wait.
+     * acquire() waits forever, and throws on all failures. The other functions return an empty hold
+     * if somebody else holds the lock. Like try_lock(), they try once, wait up to time, or wait
+     * until end. Those with a code return an empty hold on every failure.
      */
-    hold acquire(const take &how = {forever, {}, nullptr}) const;
+    hold acquire(const take &how = {}) const;
     hold acquire(const take &how, std::error_code &ret_code) const noexcept;
     hold try_acquire(const take &how = {}) const;
     template <class Rep, class Period>
     hold try_acquire_for(const std::chrono::duration<Rep, Period> &time,
                          const take &how = {}) const;
+    template <class Rep, class Period>
+    hold try_acquire_for(const std::chrono::duration<Rep, Period> &time, const take &how,
+                         std::error_code &ret_code) const noexcept;
     template <class Clock, class Duration>
     hold try_acquire_until(const std::chrono::time_point<Clock, Duration> &end,
                            const take &how = {}) const;
     /* For coroutines, C++20: co_await lock.async_acquire() returns a hold. */
-    async_hold_call async_acquire(const take &how = {forever, {}, nullptr}) const noexcept;
+    async_hold_call async_acquire(const take &how = {}) const noexcept;
     template <class Rep, class Period>
     async_hold_call async_acquire_for(const std::chrono::duration<Rep, Period> &time,
                                       const take &how = {}) const noexcept;
@@ -330,6 +331,14 @@ class handle_view
         return milliseconds(rlock_valid_ms_as(native_, owner_));
     }
     std::uint32_t hold_count() const noexcept { return rlock_hold_count_as(native_, owner_); }
+    /* Returns what the owner holds: rlock_held(). Local. All zero: the owner holds nothing. */
+    grant held() const noexcept
+    {
+        rlock_grant granted = RLOCK_GRANT_INIT;
+
+        (void)rlock_held(native_, owner_, &granted);
+        return given(granted);
+    }
 
     /* Extends what the owner holds: rlock_extend(). 0: it is renewed from now on. Returns the code,
      * and throws nothing: after it the hold is at least as valid as before. */
@@ -375,12 +384,22 @@ class handle_view
     /*
      * For coroutines, C++20: co_await lock.async_lock(owner) returns the grant, and
      * co_await lock.async_unlock(owner) returns nothing. See coroutine.hpp.
+     * async_lock() waits forever, async_lock_for() up to time. A lock that somebody else holds is a
+     * failure as well.
      * owner: an id that is not 0, for example from client::new_owner(). The calls ignore the view's
      * owner. ret_code: written before the coroutine continues.
      */
-    async_lock_call async_lock(std::uint64_t owner, const take &how = {forever, {}, nullptr}) const;
+    async_lock_call async_lock(std::uint64_t owner, const take &how = {}) const;
     async_lock_call async_lock(std::uint64_t owner, const take &how,
                                std::error_code &ret_code) const noexcept;
+    template <class Rep, class Period>
+    async_lock_call async_lock_for(std::uint64_t owner,
+                                   const std::chrono::duration<Rep, Period> &time,
+                                   const take &how = {}) const;
+    template <class Rep, class Period>
+    async_lock_call async_lock_for(std::uint64_t owner,
+                                   const std::chrono::duration<Rep, Period> &time, const take &how,
+                                   std::error_code &ret_code) const noexcept;
     async_unlock_call async_unlock(std::uint64_t owner) const;
     async_unlock_call async_unlock(std::uint64_t owner, std::error_code &ret_code) const noexcept;
 
@@ -418,17 +437,25 @@ class handle_view
   private:
     friend class async_lock_call;
 
-    bool try_lock_within(milliseconds wait)
+    std::error_code lock_within(milliseconds wait, const take &how) noexcept
     {
-        std::error_code code;
+        const rlock_take asked = native_take(how, owner_);
 
-        lock({wait, {}, nullptr}, code);
-        if (code.value() == RLOCK_EBUSY || code.value() == RLOCK_ETIMEDOUT) {
+        return detail::error(rlock_lock_for(native_, wait.count(), &asked, nullptr));
+    }
+    bool try_lock_within(milliseconds wait, const take &how)
+    {
+        const std::error_code code = lock_within(wait, how);
+
+        if (detail::is_busy(code)) {
             return false;
         }
         detail::check(code);
         return true;
     }
+    hold acquire_within(milliseconds wait, const take &how,
+                        std::error_code &ret_code) const noexcept;
+    hold try_acquire_within(milliseconds wait, const take &how) const;
 };
 
 /*
@@ -494,10 +521,32 @@ class [[nodiscard]] hold
     grant granted_{};
 };
 
+inline hold handle_view::acquire_within(milliseconds wait, const take &how,
+                                        std::error_code &ret_code) const noexcept
+{
+    const handle_view view = as(detail::new_owner());
+    const rlock_take asked = native_take(how, view.owner_);
+    rlock_grant granted = RLOCK_GRANT_INIT;
+
+    ret_code = detail::error(rlock_lock_for(native_, wait.count(), &asked, &granted));
+    return ret_code ? hold() : hold(view, given(granted));
+}
+
+inline hold handle_view::try_acquire_within(milliseconds wait, const take &how) const
+{
+    std::error_code code;
+    hold held = acquire_within(wait, how, code);
+
+    if (!detail::is_busy(code)) {
+        detail::check(code);
+    }
+    return held;
+}
+
 inline hold handle_view::acquire(const take &how) const
 {
     std::error_code code;
-    hold held = acquire(how, code);
+    hold held = acquire_within(detail::endless, how, code);
 
     detail::check(code);
     return held;
@@ -505,37 +554,33 @@ inline hold handle_view::acquire(const take &how) const
 
 inline hold handle_view::acquire(const take &how, std::error_code &ret_code) const noexcept
 {
-    handle_view view = as(detail::new_owner());
-    const grant granted = view.lock(how, ret_code);
-
-    return ret_code ? hold() : hold(view, granted);
+    return acquire_within(detail::endless, how, ret_code);
 }
 
 inline hold handle_view::try_acquire(const take &how) const
 {
-    return try_acquire_for(milliseconds::zero(), how);
+    return try_acquire_within(milliseconds::zero(), how);
 }
 
 template <class Rep, class Period>
 hold handle_view::try_acquire_for(const std::chrono::duration<Rep, Period> &time,
                                   const take &how) const
 {
-    std::error_code code;
-    hold held = acquire({detail::wait_of(time), how.lease, how.cancel}, code);
+    return try_acquire_within(detail::wait_of(time), how);
+}
 
-    if (code.value() != RLOCK_EBUSY && code.value() != RLOCK_ETIMEDOUT) {
-        detail::check(code);
-    }
-    return held;
+template <class Rep, class Period>
+hold handle_view::try_acquire_for(const std::chrono::duration<Rep, Period> &time, const take &how,
+                                  std::error_code &ret_code) const noexcept
+{
+    return acquire_within(detail::wait_of(time), how, ret_code);
 }
 
 template <class Clock, class Duration>
 hold handle_view::try_acquire_until(const std::chrono::time_point<Clock, Duration> &end,
                                     const take &how) const
 {
-    const milliseconds wait = detail::wait_until(end);
-
-    return wait == forever ? acquire({forever, how.lease, how.cancel}) : try_acquire_for(wait, how);
+    return try_acquire_within(detail::wait_until(end), how);
 }
 
 /* A handle that ends with its scope. Its end never unlocks. It may outlive its client; calls then
@@ -578,22 +623,25 @@ template <class Side> class basic_read_write
 
     void lock() { write_.lock(); }
     bool try_lock() { return write_.try_lock(); }
-    template <class Time> bool try_lock_for(const Time &time) { return write_.try_lock_for(time); }
-    template <class Time> bool try_lock_until(const Time &end)
+    template <class Time> bool try_lock_for(const Time &time, const take &how = {})
     {
-        return write_.try_lock_until(end);
+        return write_.try_lock_for(time, how);
+    }
+    template <class Time> bool try_lock_until(const Time &end, const take &how = {})
+    {
+        return write_.try_lock_until(end, how);
     }
     void unlock() noexcept { write_.unlock(); }
 
     void lock_shared() { read_.lock(); }
     bool try_lock_shared() { return read_.try_lock(); }
-    template <class Time> bool try_lock_shared_for(const Time &time)
+    template <class Time> bool try_lock_shared_for(const Time &time, const take &how = {})
     {
-        return read_.try_lock_for(time);
+        return read_.try_lock_for(time, how);
     }
-    template <class Time> bool try_lock_shared_until(const Time &end)
+    template <class Time> bool try_lock_shared_until(const Time &end, const take &how = {})
     {
-        return read_.try_lock_until(end);
+        return read_.try_lock_until(end, how);
     }
     void unlock_shared() noexcept { read_.unlock(); }
 

@@ -112,14 +112,14 @@ TEST(many_coroutines_exclude_each_other_and_a_thread)
 }
 
 /* How each of these ends: by its code, and by what is thrown. */
-static task fail(rlock::handle &lock, std::uint64_t owner, rlock::take how,
+static task fail(rlock::handle &lock, std::uint64_t owner, std::chrono::milliseconds wait,
                  std::promise<std::vector<std::error_code>> &ends)
 {
     std::vector<std::error_code> codes(3);
 
-    (void)co_await lock.async_lock(owner, how, codes[0]);
+    (void)co_await lock.async_lock_for(owner, wait, {}, codes[0]);
     try {
-        (void)co_await lock.async_lock(owner, how);
+        (void)co_await lock.async_lock_for(owner, wait);
     } catch (const std::system_error &error) {
         if (std::string(error.what()).find("lock a") != std::string::npos || owner == 0) {
             codes[1] = error.code();
@@ -134,14 +134,12 @@ TEST(a_failure_is_thrown_or_written)
     rlock::client client(ground.options());
     rlock::handle lock = client.reentrant("a");
     std::promise<std::vector<std::error_code>> once, waiting;
-    rlock::take how;
 
     lock.lock();
-    fail(lock, client.new_owner(), how, once);
+    fail(lock, client.new_owner(), 0ms, once);
     CHECK(outcome(once) ==
           std::vector<std::error_code>({RLOCK_EBUSY, RLOCK_EBUSY, RLOCK_ENOTOWNER}));
-    how.wait = 20ms;
-    fail(lock, client.new_owner(), how, waiting);
+    fail(lock, client.new_owner(), 20ms, waiting);
     CHECK(outcome(waiting) ==
           std::vector<std::error_code>({RLOCK_ETIMEDOUT, RLOCK_ETIMEDOUT, RLOCK_ENOTOWNER}));
     lock.unlock();
@@ -154,7 +152,7 @@ TEST(a_call_that_cannot_begin_goes_on_at_once)
     std::promise<std::vector<std::error_code>> ends;
     std::future<std::vector<std::error_code>> future = ends.get_future();
 
-    fail(lock, 0, {}, ends); /* a thread cannot own */
+    fail(lock, 0, 0ms, ends); /* a thread cannot own */
     CHECK(future.wait_for(0s) == std::future_status::ready);
     CHECK(future.get() == std::vector<std::error_code>({RLOCK_EINVAL, RLOCK_EINVAL, RLOCK_EINVAL}));
 }
@@ -164,7 +162,7 @@ static task wait_for(rlock::handle &lock, std::uint64_t owner, const rlock::canc
 {
     std::error_code code;
 
-    (void)co_await lock.async_lock(owner, {.wait = rlock::forever, .cancel = cancel}, code);
+    (void)co_await lock.async_lock(owner, {.cancel = cancel}, code);
     ends.set_value(code);
 }
 
@@ -259,9 +257,9 @@ static task hold_for(rlock::handle &lock, std::promise<int> &ends)
         outcomes += co_await lock.async_acquire_for(0ms) ? 0 : 10; /* another owner: it is busy */
         outcomes += co_await lock.async_acquire_for(5ms) ? 0 : 100;
         try {
-            (void)co_await lock.async_acquire({});
+            (void)co_await lock.async_acquire({.lease = -1ms});
         } catch (const std::system_error &error) {
-            outcomes += error.code() == RLOCK_EBUSY ? 1000 : 0;
+            outcomes += error.code() == RLOCK_EINVAL ? 1000 : 0;
         }
     } /* unlocks, in the thread of the callback */
     rlock::hold again = co_await lock.async_acquire_for(10s);

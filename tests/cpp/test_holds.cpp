@@ -34,7 +34,7 @@ TEST(a_hold_that_is_unlocked_is_empty_and_says_how_that_ended)
 
     CHECK(!held.unlock() && !held && !held.is_valid());
     CHECK(!lock.inspect().locked); /* at once: unlock() waits for the answer */
-    held = lock.acquire({rlock::forever, 20s, nullptr});
+    held = lock.acquire({nullptr, 20s});
     CHECK(held.validity() <= 20s);
     lock.force_unlock();
     CHECK(held && !held.is_valid());
@@ -46,7 +46,7 @@ TEST(a_hold_is_extended)
 {
     rlock::client client(ground.options());
     rlock::handle lock = client.reentrant("a");
-    rlock::hold held = lock.acquire({rlock::forever, 20s, nullptr}), empty;
+    rlock::hold held = lock.acquire({nullptr, 20s}), empty;
 
     CHECK(!held.extend(1min) && held.validity() > 50s);
     CHECK(held.extend(-1ms) == RLOCK_EINVAL);
@@ -118,10 +118,12 @@ TEST(a_take_that_fails_throws_or_writes_its_code_and_leaves_nothing)
     std::error_code code;
 
     lock.lock();
-    CHECK_THROWS(RLOCK_EBUSY, (void)lock.acquire(rlock::take{}));
-    CHECK(!lock.acquire(rlock::take{}, code) && code == RLOCK_EBUSY);
+    CHECK(!lock.try_acquire_for(0ms, {}, code) && code == RLOCK_EBUSY);
+    CHECK(!lock.try_acquire_for(5ms, {}, code) && code == RLOCK_ETIMEDOUT);
+    CHECK_THROWS(RLOCK_EINVAL, (void)lock.acquire({nullptr, -1ms}));
+    CHECK(!lock.acquire({nullptr, -1ms}, code) && code == RLOCK_EINVAL);
     lock.unlock();
-    CHECK_THROWS(RLOCK_EINVAL, (void)lock.try_acquire({{}, -1ms, nullptr}));
+    CHECK_THROWS(RLOCK_EINVAL, (void)lock.try_acquire({nullptr, -1ms}));
     CHECK(!lock.inspect().locked);
 }
 

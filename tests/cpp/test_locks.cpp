@@ -196,9 +196,12 @@ TEST(a_grant_tells_token_lease_and_validity)
     rlock::take how;
 
     how.lease = 20s;
-    const rlock::grant first = lock.lock(how);
+    CHECK(lock.held().lease == 0s && lock.held().token == 0);
+    CHECK(lock.try_lock_for(0s, how));
+    const rlock::grant first = lock.held();
     lock.unlock();
-    const rlock::grant second = lock.lock(how);
+    CHECK(lock.try_lock_until(std::chrono::steady_clock::now(), how));
+    const rlock::grant second = lock.held();
     std::unique_lock hold(lock, std::adopt_lock);
     CHECK(first.lease == 20s && first.validity > 0s && first.validity <= 20s);
     CHECK(second.token > first.token);
@@ -285,14 +288,13 @@ TEST(a_cancel_signal_ends_a_wait)
     const rlock::cancel_signal cancel;
     rlock::take how;
 
-    how.wait = rlock::forever;
     how.cancel = &cancel;
     lock.as(SOMEBODY).lock();
     std::thread firing([&] {
         ground_await_waiting(client.native(), 1);
         cancel.fire();
     });
-    CHECK_THROWS(RLOCK_ECANCELED, (void)lock.lock(how));
+    CHECK_THROWS(RLOCK_ECANCELED, lock.try_lock_for(rlock::forever, how));
     firing.join();
     lock.as(SOMEBODY).unlock();
 }

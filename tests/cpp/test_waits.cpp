@@ -20,15 +20,16 @@ TEST(a_wait_is_rounded_up_and_the_longest_is_for_ever)
     CHECK(wait_of(std::chrono::duration<double>(0.25)) == 250ms);
     CHECK(wait_of(std::chrono::duration<float, std::micro>(1)) == 1ms);
     CHECK(wait_of(0s) == 0ms);
-    CHECK(wait_of(-1ms) == 0ms); /* which is rlock::forever as a take's wait */
+    CHECK(wait_of(-1ms) == 0ms); /* the number of RLOCK_FOREVER */
     CHECK(wait_of(99 * 365 * 24h) == 99 * 365 * 24h);
-    CHECK(wait_of(101 * 366 * 24h) == rlock::forever);
+    CHECK(wait_of(101 * 366 * 24h) == rlock::detail::endless);
+    CHECK(wait_of(rlock::forever) == rlock::detail::endless);
 }
 
 /* Whether all of these are waits without an end. */
 template <class... Durations> static bool are_for_ever(Durations... times)
 {
-    return ((rlock::detail::wait_of(times) == rlock::forever) && ...);
+    return ((rlock::detail::wait_of(times) == rlock::detail::endless) && ...);
 }
 
 TEST(a_duration_of_any_type_may_be_huge_or_no_number)

@@ -109,7 +109,7 @@ def test_a_call_between_a_failure_and_its_exception_does_not_lend_its_data(clien
 
 
 def test_what_is_unknown_is_empty(name):
-    with rlock.Client("unix:///nowhere", connect_timeout=0.05) as client:
+    with rlock.Client("unix:///nowhere", op_timeout=0.05) as client:
         with pytest.raises(rlock.NoConnection) as raised:
             client.reentrant(name).lock(0)
     assert (raised.value.holder, raised.value.free_in, raised.value.reason) == ("", None, None)

@@ -172,16 +172,18 @@ class Threads:
                 is_over.wait()
 
     def drop(self, choice):
-        hold = self.take(choice)
+        """The collector may end the hold in another thread, later: this one, if it owned it, might take it again."""
+        is_in_cycle = self.dice.random() < 0.1
+        hold = self.take(choice, owner=choice.lock._client.new_owner() if is_in_cycle else None)
         if hold is None:
             return
         self.field.leave(choice)
         self.field.threads.expect()
-        if self.dice.random() < 0.1:
+        if is_in_cycle:
             cycle, remains = [hold], weakref.ref(hold)
             cycle.append(cycle)
             del hold, cycle
-            # It does nothing while another thread collects.
+            # gc.collect() does nothing while another thread collects.
             until(lambda: gc.collect() >= 0 and remains() is None, "the collector finds it")
 
     def end(self, choice):
