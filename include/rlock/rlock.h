@@ -81,6 +81,20 @@ extern "C" {
 #endif
 #endif
 
+#ifndef RLOCK_FILLS
+#if defined(__has_attribute) && !defined(RLOCK_PLAIN)
+#if __has_attribute(access)
+/* Marks the n-th argument as a struct whose size the caller sets before the call. gcc warns if
+ * nothing has set it. Define it before you include this header to override it. */
+#define RLOCK_FILLS(n) __attribute__((access(read_write, n)))
+#endif
+#endif
+#ifndef RLOCK_FILLS
+/* Empty: this compiler or parser does not know the attribute. */
+#define RLOCK_FILLS(n)
+#endif
+#endif
+
 /*
  * How long a call waits is an argument, wait_ms. No option changes what it means:
  *   - 0: the call tries once;
@@ -182,7 +196,7 @@ struct rlock_failure {
  * Set .size (RLOCK_FAILURE_INIT) before the call. Local, no I/O. The call itself does not count as
  * the last one. Returns RLOCK_EINVAL if the size is not set.
  */
-RLOCK_API int rlock_last_failure(struct rlock_failure *ret_failure);
+RLOCK_API int rlock_last_failure(struct rlock_failure *ret_failure) RLOCK_FILLS(1);
 
 /* Returns the version of the library that the program runs with, for example "0.1.0". */
 RLOCK_API const char *rlock_version(void);
@@ -777,7 +791,7 @@ RLOCK_API RLOCK_CHECK_RESULT int rlock_try_lock(struct rlock_handle *lock);
  */
 RLOCK_API RLOCK_CHECK_RESULT int rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms,
                                                 const struct rlock_take *take,
-                                                struct rlock_grant *ret_grant);
+                                                struct rlock_grant *ret_grant) RLOCK_FILLS(4);
 
 /*
  * Gives up one level of the calling thread's hold. I/O: one round trip, within op_timeout_ms.
@@ -826,7 +840,7 @@ RLOCK_API int rlock_unlock_as(struct rlock_handle *lock, uint64_t owner);
  *   RLOCK_ECLOSED, EFORKED, ENOMEM, ERESOURCE, ENOTSUP.
  */
 RLOCK_API int rlock_extend(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
-                           struct rlock_grant *ret_grant);
+                           struct rlock_grant *ret_grant) RLOCK_FILLS(4);
 
 /*
  * New: this function, and the three below it, may still change in the next minor version.
@@ -888,7 +902,7 @@ RLOCK_API int rlock_hold_text(const struct rlock_handle *lock, uint64_t owner,
  */
 RLOCK_API RLOCK_CHECK_RESULT int rlock_adopt(struct rlock_handle *lock, const char *text,
                                              const struct rlock_take *take,
-                                             struct rlock_grant *ret_grant);
+                                             struct rlock_grant *ret_grant) RLOCK_FILLS(4);
 
 /*
  * Releases the lock by force: reads the holder, and deletes the lock if that holder still has it.
@@ -934,7 +948,7 @@ RLOCK_API uint32_t rlock_hold_count_as(const struct rlock_handle *lock, uint64_t
  * RLOCK_EINVAL.
  */
 RLOCK_API int rlock_held(const struct rlock_handle *lock, uint64_t owner,
-                         struct rlock_grant *ret_grant);
+                         struct rlock_grant *ret_grant) RLOCK_FILLS(3);
 
 /* The server's state of a lock. Set .size (RLOCK_INFO_INIT) before the call. */
 struct rlock_info {
@@ -970,7 +984,7 @@ struct rlock_info {
  * Returns RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ENOTSUP, ECLOSED, EFORKED, EINVAL,
  * ENOMEM.
  */
-RLOCK_API int rlock_inspect(struct rlock_handle *lock, struct rlock_info *ret_info);
+RLOCK_API int rlock_inspect(struct rlock_handle *lock, struct rlock_info *ret_info) RLOCK_FILLS(2);
 
 /* The result for one member of a multi-lock or RedLock. Borrowed: valid during the callback. */
 struct rlock_member {
@@ -1079,12 +1093,14 @@ RLOCK_API const char *rlock_op_detail(const struct rlock_op *op);
 /* Gets the operation's failure as data, like rlock_last_failure(). The code is 0 if the operation
  * succeeded or is under way. The detail is valid as long as the reference. Returns RLOCK_EINVAL if
  * the size is not set. */
-RLOCK_API int rlock_op_failure(const struct rlock_op *op, struct rlock_failure *ret_failure);
+RLOCK_API int rlock_op_failure(const struct rlock_op *op, struct rlock_failure *ret_failure)
+    RLOCK_FILLS(2);
 
 /* Writes the grant of an rlock_lock_async(), rlock_adopt_async() or rlock_extend_async() that ended
  * with 0. Returns RLOCK_EINVAL for any other operation, or if the grant's size is not set. The
  * times are from now on; the rest is as it was when the operation ended. */
-RLOCK_API int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant);
+RLOCK_API int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant)
+    RLOCK_FILLS(2);
 
 /* Writes the text of an rlock_detach_async() that ended with 0. Returns RLOCK_EINVAL for any other
  * operation. */
@@ -1092,7 +1108,7 @@ RLOCK_API int rlock_op_text(const struct rlock_op *op, char ret_text[RLOCK_TEXT_
 
 /* Writes the server's answer to an rlock_inspect_async() that ended with 0. Returns RLOCK_EINVAL
  * for any other operation, or if the info's size is not set. */
-RLOCK_API int rlock_op_info(const struct rlock_op *op, struct rlock_info *ret_info);
+RLOCK_API int rlock_op_info(const struct rlock_op *op, struct rlock_info *ret_info) RLOCK_FILLS(2);
 
 /* Returns whether an rlock_force_unlock_async() that ended with 0 found the lock taken. */
 RLOCK_API bool rlock_op_was_locked(const struct rlock_op *op);

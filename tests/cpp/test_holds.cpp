@@ -111,6 +111,16 @@ TEST(the_owner_of_a_hold_takes_one_more_level)
     CHECK(held.is_valid());
 }
 
+TEST(a_thread_that_takes_a_lock_beside_its_hold_waits_for_itself)
+{
+    rlock::client client(ground.options());
+    rlock::handle lock = client.reentrant("a");
+    const rlock::hold held = lock.acquire();
+
+    CHECK(!lock.try_lock_for(20ms) && !lock.try_acquire_for(20ms));
+    CHECK(held.is_valid());
+}
+
 TEST(a_take_that_fails_throws_or_writes_its_code_and_leaves_nothing)
 {
     rlock::client client(ground.options());
