@@ -1,40 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// The smallest service: it reads and writes under a read/write lock, works under two locks at once for longer than a
-// lease, and loses a hold. Usage: service [url]
+// The smallest service reads and writes, works under two locks for longer than a lease, and loses a hold: service [url]
 package main
 
 import (
 	"context"
-	"errors"
-	"example.org/service/rlock"
+	"example.org/rlock"
 	"fmt"
 	"log"
 	"os"
 	"time"
 )
 
-func must(err error) {
+func must[T any](result T, err error) T {
 	if err != nil {
 		log.Fatal(err)
 	}
+	return result
 }
 func main() {
-	ctx, onLost := context.Background(), func(loss rlock.Loss) { fmt.Printf("lost %s: %s\n", loss.Name, loss.Reason) }
-	client, err := rlock.Open(append(os.Args, "redis://localhost")[1], 900*time.Millisecond, onLost)
-	must(err)
+	client := must(rlock.Open(append(os.Args, "redis://localhost")[1], &rlock.Options{RenewedLease: 900 * time.Millisecond}))
 	defer client.Close()
-	order, stock, price, steps := client.Reentrant("order:7"), client.Fair("stock:3"), client.ReadWrite("price:3"), 0
-	must(price.Read.With(ctx, rlock.Forever, func(*rlock.Hold) { fmt.Println("read the price") }))
-	must(price.Write.With(ctx, time.Second/2, func(*rlock.Hold) { fmt.Println("wrote the price") })) // or rlock.ErrTimedOut
-	must(rlock.Multi(order, stock).With(ctx, rlock.Forever, func(both *rlock.Hold) {
-		for ; steps < 3 && both.IsValid(); steps++ {
-			time.Sleep(400 * time.Millisecond) // a step of the work; the lease of 900 ms is renewed
-		}
-		fmt.Println("shipped in", steps, "steps")
-	}))
-	err = order.With(ctx, rlock.Forever, func(*rlock.Hold) {
-		must(order.ForceUnlock()) // as an operator would, with rlock break
-		time.Sleep(200 * time.Millisecond)
-	})
-	fmt.Println("the unlock says:", errors.Unwrap(err))
+	order, ctx, steps := client.Reentrant("order:7"), context.Background(), 0
+	hold := must(client.Read("price:3").Lock(ctx))
+	fmt.Println("read the price")
+	must(0, hold.Unlock())
+	hold = must(client.Write("price:3").Lock(ctx, rlock.Wait(time.Second/2))) // or rlock.ErrTimedOut
+	fmt.Println("wrote the price")
+	must(0, hold.Unlock())
+	for hold = must(rlock.Multi(order, client.Fair("stock:3")).Lock(ctx)); steps < 3 && hold.Valid(); steps++ {
+		time.Sleep(400 * time.Millisecond) // a step of the work; the lease of 900 ms is renewed
+	}
+	fmt.Println("shipped in", steps, "steps")
+	must(0, hold.Unlock())
+	hold = must(order.Lock(ctx))
+	must(order.ForceUnlock(ctx)) // as an operator would, with rlock break
+	lost := hold.Unlock().(*rlock.Error)
+	fmt.Printf("lost order:7: %s\nthe unlock says: %s\n", lost.Reason, lost.Code)
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles and runs the samples of the documents in one language: run.py <language> <build> <work> [<tool>]
 
-A sample is a block ```language of README.md, docs/*.md or bindings/python/README.md. The frame <document>-<language>-<n>.in
+A sample is a block ```language of README.md, docs/*.md or bindings/*/README.md. The frame <document>-<language>-<n>.in
 beside this file makes it a program, which must compile without warnings, run on a server of its own and exit with 0:
 @head@ stands for the lines that #include or use, @sample@ for the others, @sample 1@ and @sample rest@ for the first
 paragraph and for those behind it. A sample without a frame fails, and so does a frame without a sample.
@@ -18,7 +18,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
 DOCUMENTS = [
-    CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md")), CHECKOUT / "bindings" / "python" / "README.md"
+    CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md")), *sorted((CHECKOUT / "bindings").glob("*/README.md"))
 ]  # fmt: skip
 SUFFIX = {"c": ".c", "cpp": ".cpp", "python": ".py", "go": ".go", "sh": ".sh"}
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
@@ -86,10 +86,11 @@ class Runner:
         return ["bash", str(source)]
 
     def go(self, source):
-        """Within a copy of the module, with the package of the document's side: its tests left what cgo needs."""
-        module = self.work / "go"
+        """Within a copy of the example, which finds the module beside it: the module's tests left what cgo needs."""
+        module = self.work / "examples" / "go"
         if not module.exists():
             shutil.copytree(CHECKOUT / "examples" / "go", module)
+            shutil.copytree(CHECKOUT / "bindings" / "go", self.work / "bindings" / "go")
         (module / "sample").mkdir(exist_ok=True)
         shutil.copy(source, module / "sample" / "main.go")
         out = source.with_suffix("")

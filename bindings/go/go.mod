@@ -1,0 +1,3 @@
+module example.org/rlock
+
+go 1.22

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rlock
+
+// #include "glue.h"
+import "C"
+
+import (
+	"runtime/cgo"
+	"unsafe"
+)
+
+// An operation is an async call. Its channel is closed when it has ended.
+type operation struct {
+	op   *C.struct_rlock_op
+	done chan struct{}
+}
+
+// entries limits how many goroutines are inside the library at a time. A call there can sleep for a moment, on a mutex, and
+// Go starts a thread in place of each one that sleeps: a thousand goroutines that come at once would get as many threads.
+var entries = make(chan struct{}, 8)
+
+//export rlockDone
+func rlockDone(payload C.uintptr_t) {
+	handle := cgo.Handle(payload)
+	done := handle.Value().(chan struct{})
+	handle.Delete()
+	close(done)
+}
+
+// begin begins an async call. The caller drops the operation, at any time.
+func begin(start func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int) (*operation, error) {
+	var op *C.struct_rlock_op
+	done := make(chan struct{})
+	handle := cgo.NewHandle(done)
+	entries <- struct{}{}
+	err := call(func(failure **C.struct_rlock_failure) C.int { return start(C.uintptr_t(handle), &op, failure) })
+	<-entries
+	if err != nil {
+		handle.Delete()
+		return nil, err
+	}
+	return &operation{op, done}, nil
+}
+
+// cancel asks the operation to end, which it does within RLOCK_LATE_MS.
+func (o *operation) cancel() {
+	entries <- struct{}{}
+	C.rlock_op_cancel(o.op)
+	<-entries
+}
+
+func (o *operation) drop() { C.rlock_op_unref(o.op) }
+
+// result returns the failure of an operation that has ended.
+func (o *operation) result() error {
+	code := C.rlock_op_code(o.op)
+	if code == 0 {
+		return nil
+	}
+	var failure C.struct_rlock_failure
+	C.rlock_init(unsafe.Pointer(&failure), C.sizeof_struct_rlock_failure)
+	C.rlock_op_failure(o.op, &failure)
+	return newError(code, &failure)
+}
