@@ -33,6 +33,7 @@ set(RLOCK_SOURCES
     src/client/process.c
     src/client/query.c
     src/client/single.c
+    src/client/stats.c
     src/client/text.c
     src/drive/ask.c
     src/drive/background.c

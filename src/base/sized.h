@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define RLOCK__SIZED_MOST 4096 /* more than any version will have: the size was not set */
+#define RLOCK__SIZED_MOST 65536 /* more than any version will have: the size was not set */
 
 static inline size_t rlock__sized(const void *sized)
 {

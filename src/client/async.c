@@ -61,6 +61,7 @@ static void finish(struct rlock__op *inner)
 
     if (op->inquiry != NULL) {
         inner->code = rlock__inquiry_end(op->inquiry, &op->info, &op->was_locked);
+        (void)rlock__count_query(op->lock, op->asked == FORCE, inner->code);
         (void)snprintf(inner->texts->detail, sizeof(inner->texts->detail), "%s",
                        inner->code == 0 ? "" : rlock_detail());
         inner->texts->facts = *rlock__last_facts();

@@ -14,6 +14,14 @@ int rlock__client_check(struct rlock_client *client);
  * waits for. */
 int rlock__client_check_wait(const struct rlock_client *client);
 
+/* ---- stats.c ---- */
+
+struct rlock_stats;
+/* Reads what the client has counted, and what it has now. */
+void rlock__stats_read(struct rlock_client *client, struct rlock_stats *ret_stats) RLOCK__NO_MUTEX;
+/* Adds what another client has counted. */
+void rlock__stats_add(struct rlock_stats *sum, const struct rlock_stats *more);
+
 /* ---- identity.c ---- */
 
 /* Sets the client's UUID, its name for connections, and the seeds of its jitter. 0 or

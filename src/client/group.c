@@ -62,19 +62,21 @@ static int begin_take(const struct rlock_handle *lock, int64_t wait_ms,
     struct rlock__effort effort = {.wait_us = wait_ms * RLOCK__MS,
                                    .lease_us = take->lease_ms * RLOCK__MS,
                                    .cancel = rlock__cancel_id(take->cancel)};
-    int64_t wait;
+    int64_t wait, now;
     int code = read_effort(lock, take->cancel, &effort);
 
     if (code != 0) {
         return code;
     }
     wait = effort.wait_us == 0 ? effort.op_timeout_us : effort.wait_us;
+    now = rlock__now_us();
     op->group_op = (struct rlock__group_op){
         .spec = lock->group,
         .owner = owner,
         .effort = effort,
-        .deadline = effort.wait_us < 0 ? RLOCK__NEVER : rlock__later(rlock__now_us(), wait),
+        .deadline = effort.wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait),
         .cancel = take->cancel,
+        .begun_at = now,
         .results = lock->results};
     return rlock__group_op_begin(&op->group_op);
 }

@@ -327,7 +327,7 @@ int rlock_inspect(struct rlock_handle *lock, struct rlock_info *ret_info)
         code = rlock__check_wait(lock, 0);
     }
     if (code == 0) {
-        code = rlock__inspect(lock, &info);
+        code = rlock__count_query(lock, false, rlock__inspect(lock, &info));
     }
     if (code == 0) {
         rlock__sized_give(ret_info, &info);
@@ -345,7 +345,7 @@ int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked)
         code = rlock__check_wait(lock, 0);
     }
     if (code == 0) {
-        code = rlock__force(lock, &was_locked);
+        code = rlock__count_query(lock, true, rlock__force(lock, &was_locked));
     }
     if (code == 0 && ret_was_locked != NULL) {
         *ret_was_locked = was_locked;

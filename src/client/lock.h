@@ -178,6 +178,11 @@ void rlock__holder_find(const struct rlock__spec *spec, struct rlock_info *info,
  * its number. */
 void rlock__holder_forced(struct rlock__core *core, struct rlock__bytes seen) RLOCK__REQUIRES(core);
 
+/* ---- stats.c ---- */
+
+/* Counts a query that has ended. Returns its code. */
+int rlock__count_query(const struct rlock_handle *lock, bool forces, int code);
+
 /* ---- query.c ---- */
 
 /* Asks the servers who holds it, and waits for the answers. */

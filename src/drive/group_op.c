@@ -3,8 +3,7 @@
  * Drives the groups of multi-locks and RedLocks. The calling thread begins its members' calls in
  * their clients, carries out the group's actions, and keeps watch over the clients that nobody
  * watches. A thread that completes a member's call reports it to the group, under the mutex of the
- * group's home. If no operation drives the group then, that thread carries out the member's own
- * action, its release or its seal, because it concerns one client only.
+ * group's home. If no operation drives the group then, that thread carries out the member's action.
  */
 #include "drive/group_op.h"
 
@@ -281,6 +280,7 @@ static void end(struct rlock__group_op *group_op)
     note_results(group_op);
     rlock__group_op_hand_on(group, NULL);
     rlock__groups_unlock_and_drop(group);
+    rlock__group_op_count(group_op);
 }
 
 /* ---- Steps ---- */

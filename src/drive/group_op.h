@@ -59,6 +59,7 @@ struct rlock__group_op {
     const struct rlock_cancel *cancel;
     bool canceled;                 /* somebody canceled it; the home's mutex protects it */
     struct rlock__result *results; /* one for each member; the home's mutex protects them */
+    int64_t begun_at;
 
     struct rlock__group_view *view; /* a result: a reference for the owner's thread; or NULL */
     struct rlock__group *group;
@@ -148,6 +149,9 @@ void rlock__group_op_hand_on(struct rlock__group *group, struct rlock_client *cl
     RLOCK__REQUIRES(groups);
 
 /* ---- group_op_owe.c ---- */
+
+/* Counts an operation that has its code, at the client of the lock's first member. */
+void rlock__group_op_count(struct rlock__group_op *group_op) RLOCK__NO_MUTEX;
 
 /* Refuses an operation that cannot begin. An unlock gives up its level, and has a code of its own
  * unless the client is closed. Returns the code. */

@@ -9,6 +9,27 @@
 #include "base/clock.h"
 #include "drive/group_op.h"
 
+void rlock__group_op_count(struct rlock__group_op *group_op)
+{
+    struct rlock_client *client = rlock__client_of(group_op->spec->first->core);
+    struct rlock_stats *stats = &client->groups.stats;
+    const unsigned kind = group_op->spec->ops->number;
+    const unsigned code = (unsigned)-rlock__op_of(group_op)->code;
+
+    rlock__groups_mutex_lock(&client->groups_mutex);
+    if (group_op->leaves) {
+        stats->unlocks[kind][code]++;
+    } else if (group_op->extends) {
+        stats->extends[code]++;
+    } else {
+        stats->takes[kind][code]++;
+    }
+    if (!group_op->leaves && !group_op->extends && code == 0) {
+        rlock__histogram_add(&stats->wait, rlock__now_us() - group_op->begun_at);
+    }
+    rlock__groups_mutex_unlock(&client->groups_mutex);
+}
+
 RLOCK__REQUIRES(groups)
 static int not_held(const struct rlock__group_op *group_op, struct rlock__texts *ret_texts)
 {
@@ -73,19 +94,20 @@ void rlock__group_op_end_in_line(struct rlock__group_op *group_op)
     struct rlock__op *op = rlock__op_of(group_op);
     struct rlock__texts texts;
 
-    if (!group_op->leaves) {
+    if (group_op->leaves) {
+        op->code = owe(group_op, &texts);
+        if (op->texts != NULL) {
+            *op->texts = texts;
+        }
+    } else {
         end_other(group_op);
-        return;
-    }
-    op->code = owe(group_op, &texts);
-    if (op->texts != NULL) {
-        *op->texts = texts;
     }
     rlock__groups_lock(group_op->spec);
     rlock__group_op_blame_close(group_op);
-    rlock__groups_unlock(group_op->spec);
-    if (group_op->stop != 0) {
+    if (group_op->leaves && group_op->stop != 0) {
         op->code = group_op->stop;
         rlock__op_say(op, "lock %s: %s", group_op->spec->name.at, rlock_strerror(op->code));
     }
+    rlock__groups_unlock(group_op->spec);
+    rlock__group_op_count(group_op);
 }

@@ -135,6 +135,7 @@ void rlock__group_report(const struct rlock__group_spec *spec, struct rlock__los
     rlock__note(&client->core, RLOCK_LOG_WARNING, rlock__about("lost", NULL, RLOCK_ELOST),
                 "lock %s: lost: %s", rlock__text(rlock__loss_name(loss), name, sizeof(name)),
                 rlock_reason_text((int)loss->reason));
+    client->core.stats.losses[loss->reason]++;
     DL_APPEND(client->core.lost, loss);
     rlock__leave(client);
 }

@@ -156,6 +156,7 @@ static void read_inspect(const struct rlock__reply *reply, struct rlock_info *re
 
 const struct rlock_ops rlock__fair_ops = {
     .kind = "fair",
+    .number = RLOCK_KIND_FAIR,
     .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_QUEUES,
     .side = 'x',
     .channel = rlock__plain_channel,

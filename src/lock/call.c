@@ -131,6 +131,22 @@ void rlock__unsay(struct rlock__call *call)
     }
 }
 
+/* Counts a call of a program; those for a group's members are not. */
+static inline void count(struct rlock_stats *stats, const struct rlock__call *call)
+{
+    const unsigned kind = call->spec->ops->number, code = (unsigned)-call->code;
+
+    assert(kind < RLOCK_STATS_KINDS && code < RLOCK_STATS_CODES);
+    if (call->kind == RLOCK__ACQUIRE) {
+        stats->waiting--;
+        stats->takes[kind][code] += !call->member;
+    } else if (call->kind == RLOCK__RELEASE) {
+        stats->unlocks[kind][code] += !call->member;
+    } else if (call->kind == RLOCK__EXTEND) {
+        stats->extends[code] += !call->member;
+    }
+}
+
 void rlock__call_complete(struct rlock__call *call, int code, const char *format, ...)
 {
     struct rlock__core *core = call->core;
@@ -157,6 +173,7 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
     rlock__timer_unset(&core->timers, &call->timer);
     rlock__unready(call, ~0U);
     rlock__call_step(call, RLOCK__COMPLETE);
+    count(&core->stats, call);
     DL_DELETE2(core->calls, call, all.prev, all.next);
     DL_APPEND(core->done, call);
 }

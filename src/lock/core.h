@@ -29,6 +29,7 @@
 
 #include <utlist.h>
 
+#include "base/histogram.h"
 #include "base/implies.h"
 #include "base/of.h"
 #include "base/table.h"
@@ -203,6 +204,8 @@ struct rlock__core {
     struct rlock__listener *notified;
     struct rlock__loss *lost;
     struct rlock__note *notes;
+
+    struct rlock_stats stats; /* the counters, and those gauges that are not counted on demand */
 
     struct rlock__server *servers;
     struct rlock__server *touched; /* the end of the event visits these servers alone, */

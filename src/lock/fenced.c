@@ -35,6 +35,7 @@ static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
 
 const struct rlock_ops rlock__fenced_ops = {
     .kind = "fenced",
+    .number = RLOCK_KIND_FENCED,
     .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_FENCED,
     RLOCK__PLAIN_OPS,
     .acquire = acquire,

@@ -7,7 +7,7 @@
 #ifndef RLOCK_LOCK_OPS_H
 #define RLOCK_LOCK_OPS_H
 
-#include <rlock/rlock.h>
+#include <rlock/stats.h>
 #include <stdatomic.h>
 
 #include "wire/pipeline.h"
@@ -107,6 +107,7 @@ struct rlock__answer {
  */
 struct rlock_ops {
     const char *kind; /* "reentrant" */
+    unsigned number;  /* RLOCK_KIND_… */
     unsigned caps;    /* enum rlock__caps */
     char side;        /* 'x' or 'w': one owner at a time holds it; 'r': several do. 'r' and 'w' are
                          the sides of a read/write lock: an owner may hold both */

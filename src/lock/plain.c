@@ -131,6 +131,7 @@ void rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_in
 
 const struct rlock_ops rlock__reentrant_ops = {
     .kind = "reentrant",
+    .number = RLOCK_KIND_REENTRANT,
     .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_PASSES,
     RLOCK__PLAIN_OPS,
     .acquire = rlock__plain_acquire,
@@ -140,6 +141,7 @@ const struct rlock_ops rlock__reentrant_ops = {
 
 const struct rlock_ops rlock__nonreentrant_ops = {
     .kind = "non-reentrant",
+    .number = RLOCK_KIND_NONREENTRANT,
     .caps = RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_PASSES,
     RLOCK__PLAIN_OPS,
     .acquire = rlock__plain_acquire,

@@ -28,6 +28,7 @@ static int64_t pause_before(const struct rlock__tuning *tuning, unsigned looks, 
 
 const struct rlock_ops rlock__spin_ops = {
     .kind = "spin",
+    .number = RLOCK_KIND_SPIN,
     .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_PASSES,
     RLOCK__PLAIN_OPS,
     .pause = pause_before,

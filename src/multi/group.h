@@ -31,6 +31,7 @@ struct rlock__group_op;
 /* A kind of group. Each function runs under the mutex that protects the group. */
 struct rlock__group_ops {
     const char *kind; /* "multi" */
+    unsigned number;  /* RLOCK_KIND_… */
     unsigned caps;    /* enum rlock__caps */
     /* An effort to take the group begins, or goes on after a pause: sets the actions of the first
      * calls. No member was tried. */

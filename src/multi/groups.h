@@ -21,6 +21,7 @@ struct rlock__groups {
         int64_t until;  /* until then a library that had the lock may come again */
         unsigned first; /* the member to wait for, counted from the program's first one */
     } peers[RLOCK__GROUP_PEERS];
+    struct rlock_stats stats; /* of calls on groups whose first member is this client's */
 };
 
 /* Returns NULL if the owner has no level of the lock, and no operation on it. */

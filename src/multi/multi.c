@@ -135,6 +135,7 @@ static bool left(const struct rlock__group *group, int *ret_code)
 
 const struct rlock__group_ops rlock__multi_ops = {
     .kind = "multi",
+    .number = RLOCK_KIND_MULTI,
     .caps = RLOCK__CAP_MEMBERS,
     .take = take_next,
     .moved = moved,

@@ -340,6 +340,7 @@ static bool left(const struct rlock__group *group, int *ret_code)
 
 const struct rlock__group_ops rlock__redlock_ops = {
     .kind = "redlock",
+    .number = RLOCK_KIND_REDLOCK,
     .caps = RLOCK__CAP_MEMBERS | RLOCK__CAP_QUORUM,
     .take = take,
     .moved = moved,

@@ -255,6 +255,7 @@ void rlock__rw_read_inspect(const struct rlock__reply *reply, struct rlock_info 
 
 const struct rlock_ops rlock__read_ops = {
     .kind = "read",
+    .number = RLOCK_KIND_READ,
     .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_TOGETHER,
     .side = 'r',
     .other_side = 'w',
@@ -264,6 +265,7 @@ const struct rlock_ops rlock__read_ops = {
 
 const struct rlock_ops rlock__write_ops = {
     .kind = "write",
+    .number = RLOCK_KIND_WRITE,
     .caps =
         RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_NO_UPGRADE | RLOCK__CAP_TOGETHER,
     .side = 'w',

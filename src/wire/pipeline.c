@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "base/histogram.h"
+
 #define ASKING "*1\r\n$6\r\nASKING\r\n"
 #define ROUND_TRIP_MOST RLOCK__SECOND /* that the first reply is believed to need */
 #define POOL_MOST 64                  /* requests that are kept for the next ones */
@@ -92,6 +94,8 @@ static bool encode(struct rlock__pipeline *pipeline, struct rlock__request *requ
 static void note_copy(struct rlock__pipeline *pipeline, struct rlock__request *request, int64_t now)
 {
     request->copies++;
+    pipeline->requests++;
+    pipeline->resends += request->copies > 1;
     request->gen = pipeline->gen;
     request->t0 = now;
     request->sent = true;
@@ -203,6 +207,7 @@ static void measure(struct rlock__pipeline *pipeline, int64_t us)
     int64_t usual = pipeline->rtt;
 
     rlock__patience_learn(&pipeline->patience, us);
+    rlock__histogram_add(&pipeline->replies, us);
     if (usual == 0) {
         pipeline->rtt = rlock__min(us, ROUND_TRIP_MOST);
     } else {

@@ -15,6 +15,8 @@
 #ifndef RLOCK_WIRE_PIPELINE_H
 #define RLOCK_WIRE_PIPELINE_H
 
+#include <rlock/stats.h>
+
 #include "base/time.h"
 #include "wire/command.h"
 #include "wire/patience.h"
@@ -93,9 +95,11 @@ struct rlock__pipeline {
      * lived: when the latest command was sent that it has answered.
      */
     int64_t failover_us;
-    int64_t alive_at; /* when the server certainly lived */
-    int64_t heard_at; /* when the latest reply came, or the link */
-    int64_t rtt;      /* the usual round trip; 0 unknown */
+    int64_t alive_at;               /* when the server certainly lived */
+    int64_t heard_at;               /* when the latest reply came, or the link */
+    int64_t rtt;                    /* the usual round trip; 0 unknown */
+    uint64_t requests, resends;     /* copies that were sent, and of these second ones */
+    struct rlock_histogram replies; /* how long they took */
     struct rlock__patience patience;
 };
 

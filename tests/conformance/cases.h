@@ -147,6 +147,9 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(a_close_takes_back_a_detach_in_doubt, CAN_BE_ASKED)                                       \
     CASE(a_waiter_of_the_same_client_gets_it_after_the_text, 0)                                    \
     CASE(a_waiter_elsewhere_gets_it_after_the_text, 0)                                             \
+    /* counts.c */                                                                                 \
+    CASE(each_call_is_counted_by_its_kind_and_code, 0)                                             \
+    CASE(a_forced_hold_is_counted_as_lost, CAN_BE_ASKED)                                           \
     /* losses.c */                                                                                 \
     CASE(a_deleted_lock_is_lost, IS_PLAIN_HASH)                                                    \
     CASE(a_lock_whose_server_lost_its_data_is_lost, 0)                                             \

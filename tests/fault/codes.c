@@ -43,6 +43,7 @@ static const char *const lists[FUNCTIONS] = {
     [LAST_FAILURE] = "int rlock_last_failure(",
     [OP_FAILURE] = "int rlock_op_failure(",
     [OWNER_END] = "int rlock_owner_end(",
+    [STATS] = "int rlock_client_stats(",
 };
 
 /* ---- What is listed ---- */
@@ -50,6 +51,7 @@ static const char *const lists[FUNCTIONS] = {
 static char *read_header(void)
 {
     static const char *const headers[] = {RLOCK_TEST_HEADERS "/rlock.h",
+                                          RLOCK_TEST_HEADERS "/stats.h",
                                           RLOCK_TEST_HEADERS "/admin.h"};
     char *text = calloc(1, 1 << 20);
     size_t len = 0;
@@ -311,6 +313,7 @@ void call_all(const struct stage *stage)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
     struct rlock_grant grant = RLOCK_GRANT_INIT;
+    struct rlock_stats stats = RLOCK_STATS_INIT;
 
     (void)record(HELD, rlock_held(stage->lock, 0, &grant));
     (void)extend(stage->lock);
@@ -327,6 +330,7 @@ void call_all(const struct stage *stage)
     (void)record(INSPECT, rlock_inspect(stage->lock, &info));
     (void)record(FORCE, rlock_force_unlock(stage->lock, NULL));
     if (stage->client != NULL) {
+        (void)record(STATS, rlock_client_stats(stage->client, &stats));
         (void)record(SCAN, rlock_admin_scan(stage->client, NULL, pass_key, NULL));
     }
     call_async(stage->lock);

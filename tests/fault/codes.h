@@ -7,6 +7,7 @@
 #define RLOCK_TEST_FAULT_CODES_H
 
 #include <rlock/admin.h>
+#include <rlock/stats.h>
 
 #include "support/fixture.h"
 
@@ -35,6 +36,7 @@ enum function {
     LAST_FAILURE,
     OP_FAILURE,
     OWNER_END,
+    STATS,
     FUNCTIONS
 };
 

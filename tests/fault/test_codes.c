@@ -351,6 +351,7 @@ static void play_arguments(struct fixture *f)
     (void)record(LAST_FAILURE, rlock_last_failure(&failure));
     (void)record(HELD, rlock_held(NULL, 0, NULL));
     (void)record(OWNER_END, rlock_owner_end(stage.client, 0));
+    (void)record(STATS, rlock_client_stats(NULL, NULL));
     (void)record(OWNER_END, rlock_owner_end(stage.client, 4711));
     close_stage(&stage);
 }

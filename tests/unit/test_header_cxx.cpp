@@ -2,6 +2,7 @@
 /* The public header alone, first in its file, as C++11 and all that came after it see it. */
 #include <rlock/admin.h>
 #include <rlock/rlock.h>
+#include <rlock/stats.h>
 
 namespace rlock
 { /* is free for C++ */
@@ -19,6 +20,7 @@ int use_header(rlock_client *client, rlock_handle *lock)
     rlock_take take;
     rlock_grant grant = RLOCK_GRANT_INIT;
     rlock_info info = RLOCK_INFO_INIT;
+    rlock_stats stats = RLOCK_STATS_INIT;
 
     rlock_init(&client_opts, sizeof(client_opts));
     rlock_init(&opts, sizeof(opts));
@@ -32,5 +34,6 @@ int use_header(rlock_client *client, rlock_handle *lock)
     if (guard.code != 0) {
         return guard.code;
     }
-    return rlock_inspect(lock, &info) + rlock_lock_for(lock, 500, &take, &grant);
+    return rlock_client_stats(client, &stats) + rlock_inspect(lock, &info) +
+           rlock_lock_for(lock, 500, &take, &grant);
 }

@@ -5,6 +5,7 @@
  * for processors with 64 and with 32 bits, with -Wpadded, and never run.
  */
 #include <rlock/admin.h>
+#include <rlock/stats.h>
 #include <stddef.h>
 
 #define IS_64_BITS (sizeof(void *) == 8)
@@ -151,3 +152,37 @@ AT(finding, subject, 16, 8)
 AT(finding, text, 24, 12)
 AT(finding, level, 32, 16)
 AT(finding, code, 36, 20)
+
+SIZE(histogram, 240, 240)
+AT(histogram, counts, 0, 0)
+AT(histogram, count, 224, 224)
+AT(histogram, sum_us, 232, 232)
+
+SIZE(stats, 9952, 9928)
+AT(stats, size, 0, 0)
+AT(stats, holds, 8, 4)
+AT(stats, waiting, 16, 8)
+AT(stats, unreleased, 24, 12)
+AT(stats, connections, 32, 16)
+AT(stats, servers, 40, 20)
+AT(stats, takes, 48, 24)
+AT(stats, unlocks, 4144, 4120)
+AT(stats, extends, 8240, 8216)
+AT(stats, force_unlocks, 8496, 8472)
+AT(stats, inspects, 8752, 8728)
+AT(stats, losses, 9008, 8984)
+AT(stats, attempts, 9136, 9112)
+AT(stats, passes, 9144, 9120)
+AT(stats, renewals, 9152, 9128)
+AT(stats, late_renewals, 9160, 9136)
+AT(stats, failed_renewals, 9168, 9144)
+AT(stats, connects, 9176, 9152)
+AT(stats, reconnects, 9184, 9160)
+AT(stats, failed_connects, 9192, 9168)
+AT(stats, disconnects, 9200, 9176)
+AT(stats, requests, 9208, 9184)
+AT(stats, resends, 9216, 9192)
+AT(stats, messages, 9224, 9200)
+AT(stats, wait, 9232, 9208)
+AT(stats, hold, 9472, 9448)
+AT(stats, reply, 9712, 9688)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Structs that rlock_init() makes empty, for languages without our macros. */
-#include <rlock/rlock.h>
+#include <rlock/stats.h>
 
 #include "support/test.h"
 
-enum { BEFORE = 0x55, ROOM = 1024 };
+enum { BEFORE = 0x55, ROOM = 16384 };
 
 /* Something that was used before, and what is left of it. */
 union used {
@@ -14,6 +14,7 @@ union used {
     struct rlock_take take;
     struct rlock_grant grant;
     struct rlock_info info;
+    struct rlock_stats stats;
     unsigned char bytes[ROOM];
 };
 
@@ -43,6 +44,7 @@ TEST(a_struct_is_made_empty_with_its_size)
     CHECK_EMPTY(take, sizeof(struct rlock_take));
     CHECK_EMPTY(grant, sizeof(struct rlock_grant));
     CHECK_EMPTY(info, sizeof(struct rlock_info));
+    CHECK_EMPTY(stats, sizeof(struct rlock_stats));
 }
 
 TEST(nothing_behind_an_older_programs_shorter_struct_is_touched)
@@ -72,12 +74,16 @@ TEST(the_macros_make_the_same)
 {
     const struct rlock_grant grant = RLOCK_GRANT_INIT;
     const struct rlock_info info = RLOCK_INFO_INIT;
+    const struct rlock_stats stats = RLOCK_STATS_INIT;
+    struct rlock_stats empty_stats;
     struct rlock_grant empty_grant;
     struct rlock_info empty_info;
 
     rlock_init(&empty_grant, sizeof(empty_grant));
     rlock_init(&empty_info, sizeof(empty_info));
     assert_memory_equal(&grant, &empty_grant, sizeof(grant));
+    rlock_init(&empty_stats, sizeof(empty_stats));
+    assert_memory_equal(&stats, &empty_stats, sizeof(stats));
     assert_int_equal(info.size, sizeof(info));
     assert_true(!info.locked && !info.mine && info.ttl_ms == 0 && info.holders == 0);
     assert_true(info.count == 0 && info.pid == 0 && info.token == 0 && info.waiters == 0);

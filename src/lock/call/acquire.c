@@ -270,6 +270,7 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     call->acquire.stale = false;
     call->acquire.deaf = !rlock__channel_is_live(call);
     call->acquire.attempts++;
+    call->core->stats.attempts++;
     if (rlock__explains(call)) {
         rlock__explain_attempt(call, now);
     }

@@ -66,6 +66,9 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
     }
     rlock__acquire_withdraw(call, code == 0 ? call->acquire.valid_until : 0);
     call->acquire.ticket = rlock__ticket_free(call->core, call->acquire.ticket);
+    if (code == 0 && !call->member) {
+        rlock__histogram_add(&call->core->stats.wait, now - call->acquire.begun_at);
+    }
     rlock__call_complete(call, code, NULL);
     if (hold != NULL) {
         rlock__hold_leave(hold, now);

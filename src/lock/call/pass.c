@@ -134,6 +134,7 @@ static void take(struct rlock__call *call, int64_t now)
     hold->renewed_from = 1;
     rlock__hold_set_count(hold, 1);
     grant->passes++;
+    call->core->stats.passes++;
     grant->held_until = most != 0 ? rlock__later(now, most) : RLOCK__NEVER;
     atomic_store(&hold->view->valid_until, grant->valid_until);
     rlock__grant_plan(grant);

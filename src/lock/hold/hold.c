@@ -73,6 +73,14 @@ void rlock__hold_granted(struct rlock__hold *hold, struct rlock__call *call, int
     assert(now < grant->valid_until); /* the caller gives back a grant that is over already */
 }
 
+/* The server's grant ends. Nothing happens if it has ended before. */
+static inline void note_duration(const struct rlock__grant *grant, int64_t now)
+{
+    if (grant->is_numbered) {
+        rlock__histogram_add(&grant->hold->spec->core->stats.hold, now - grant->granted_at);
+    }
+}
+
 void rlock__hold_over(struct rlock__hold *hold)
 {
     assert(hold->view != NULL);
@@ -98,7 +106,8 @@ void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *ans
     bool replaced = grant->ticket != NULL && grant->ticket->in_flight.replaced;
 
     assert(hold->state != RLOCK__HOLD_NONE);
-    assert(grant->release == NULL);             /* the release was answered, or abandoned */
+    assert(grant->release == NULL); /* the release was answered, or abandoned */
+    note_duration(grant, now);
     if (rlock__ticket_may_run(grant->ticket)) { /* a late copy would take the free lock */
         rlock__recover_ended(hold, now);
     }
@@ -136,6 +145,7 @@ static void report(struct rlock__hold *hold, enum rlock_reason reason)
                                      .number = hold->grant->number,
                                      .server = strdup(server),
                                      .reason = reason};
+        core->stats.losses[reason] += loss->own > 0;
         DL_APPEND(core->lost, loss);
         hold->grant->loss = NULL;
     }
@@ -159,6 +169,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
     }
     assert(grant != NULL);
     assert(grant->is_numbered && hold->view != NULL);
+    note_duration(grant, now);
     may_run = rlock__ticket_may_run(grant->ticket);
     rlock__hold_state(hold, RLOCK__HOLD_LOST);
     rlock__grant_unnumber(grant);

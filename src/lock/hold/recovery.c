@@ -51,6 +51,7 @@ static void end(struct rlock__ticket *ticket)
         ticket->call->acquire.ticket = NULL;
     }
     DL_DELETE(core->recovery.tickets, ticket);
+    core->stats.unreleased--;
     ticket->doubt = rlock__doubt_close(ticket->doubt);
     (void)rlock__spec_unref(ticket->spec);
     (void)rlock__ticket_free(core, ticket);
@@ -296,6 +297,7 @@ void rlock__recovery_begin(struct rlock__ticket *ticket, struct rlock__spec *spe
     ticket->free_by = free_by + RLOCK__MS;
     ticket->timer.fire = on_timer;
     DL_APPEND(spec->core->recovery.tickets, ticket);
+    spec->core->stats.unreleased++;
 }
 
 void rlock__recovery_release(struct rlock__ticket *ticket, int64_t now)

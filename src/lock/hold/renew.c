@@ -79,12 +79,13 @@ static void again(struct rlock__grant *grant, int64_t now)
  * time between that moment and the end of the validity. */
 static void note_late(const struct rlock__grant *grant, int64_t lease_us, int64_t now)
 {
-    const struct rlock__server *server = grant->link->server;
+    struct rlock__server *server = grant->link->server;
     int64_t left = grant->valid_until - now;
     int64_t after_due = lease_us - server->core->opts.margin_us - lease_us / 3;
     char name[96];
 
     if (left < after_due / 3) {
+        server->core->stats.late_renewals++;
         rlock__log_event(
             server->core, RLOCK_LOG_WARNING, rlock__about("renewal", server->address, 0), now,
             "lock %s: renewed late, %lld ms before it would have been lost (server %s)",
@@ -106,6 +107,7 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
         if (grant->extensions == NULL && rlock__hold_is_renewed(grant->hold)) {
             note_late(grant, lease_us, now);
         }
+        grant->hold->spec->core->stats.renewals++;
         grant->failures = 0;
         if (grant->alone > 0) {
             grant->alone--;
@@ -119,6 +121,7 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
     } else if (status == 0 || status == -1) {
         rlock__hold_gone(grant->hold, status == -1, now);
     } else {
+        grant->hold->spec->core->stats.failed_renewals++;
         rlock__extensions_failed(grant, status == UNKNOWN);
         again(grant, now);
     }

@@ -182,6 +182,7 @@ void rlock__channel_on_message(struct rlock__channel *channel)
 {
     struct rlock__call *call;
 
+    channel->server->core->stats.messages++;
     DL_FOREACH2(channel->waiters, call, waits.next)
     {
         assert(call->channel == channel);

@@ -36,6 +36,8 @@ static void tries_end(struct rlock__tries *tries, struct rlock__core *core)
 
 void rlock__tries_up(struct rlock__tries *tries, struct rlock__core *core, int64_t now)
 {
+    core->stats.connects++;
+    core->stats.reconnects += tries->broke_at != 0;
     tries_end(tries, core);
     tries->received = false;
     tries->up_at = now;
@@ -54,6 +56,8 @@ void rlock__tries_down(struct rlock__tries *tries, struct rlock__core *core, boo
     }
     assert(pause >= 0 && pause <= RLOCK__BACKOFF_US + RLOCK__BACKOFF_MAX_US);
     assert(RLOCK__IMPLIES(was_up, !tries->connecting));
+    core->stats.disconnects += was_up;
+    core->stats.failed_connects += !was_up;
     tries_end(tries, core);
     tries->broke_at = was_up ? now : tries->broke_at;
     tries->retry_at = now + pause;
