@@ -27,6 +27,7 @@ set(RLOCK_SOURCES
     src/client/init.c
     src/client/lock.c
     src/client/lock_options.c
+    src/client/metrics.c
     src/client/open.c
     src/client/options.c
     src/client/owner.c

@@ -113,6 +113,20 @@ struct rlock_stats {
  */
 RLOCK_API int rlock_client_stats(const struct rlock_client *client, struct rlock_stats *ret_stats);
 
+/*
+ * Writes the statistics of n clients as OpenMetrics text. docs/metrics.md explains the metrics. The
+ * label "server" is the client's URL without the login. Clients with the same URL are added up.
+ * The call writes into ret_text like snprintf(): at most size bytes with the NUL at the end. It
+ * leaves out the rest. The metrics change meanwhile, so leave room when you call again.
+ * ret_text: may be NULL if size is 0.
+ * Local: no I/O. It takes each client's mutexes for some microseconds. A callback may call it, but
+ * not on_trace.
+ * Returns the length of the whole text without the NUL; or RLOCK_EINVAL (an argument is NULL),
+ * RLOCK_EFORKED, RLOCK_ENOMEM.
+ */
+RLOCK_API int64_t rlock_metrics(const struct rlock_client *const *clients, size_t n, char *ret_text,
+                                size_t size);
+
 #ifdef __cplusplus
 }
 #endif

@@ -44,6 +44,7 @@ static const char *const lists[FUNCTIONS] = {
     [OP_FAILURE] = "int rlock_op_failure(",
     [OWNER_END] = "int rlock_owner_end(",
     [STATS] = "int rlock_client_stats(",
+    [METRICS] = "int64_t rlock_metrics(",
 };
 
 /* ---- What is listed ---- */
@@ -309,6 +310,14 @@ void call_async(struct rlock_handle *lock)
     follow(FORCE, code, &forced, op);
 }
 
+/* A length is success. */
+static void call_metrics(const struct rlock_client *client)
+{
+    const int64_t len = rlock_metrics(&client, 1, NULL, 0);
+
+    (void)record(METRICS, len < 0 ? (int)len : 0);
+}
+
 void call_all(const struct stage *stage)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
@@ -331,6 +340,7 @@ void call_all(const struct stage *stage)
     (void)record(FORCE, rlock_force_unlock(stage->lock, NULL));
     if (stage->client != NULL) {
         (void)record(STATS, rlock_client_stats(stage->client, &stats));
+        call_metrics(stage->client);
         (void)record(SCAN, rlock_admin_scan(stage->client, NULL, pass_key, NULL));
     }
     call_async(stage->lock);

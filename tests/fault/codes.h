@@ -37,6 +37,7 @@ enum function {
     OP_FAILURE,
     OWNER_END,
     STATS,
+    METRICS,
     FUNCTIONS
 };
 

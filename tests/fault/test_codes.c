@@ -352,6 +352,7 @@ static void play_arguments(struct fixture *f)
     (void)record(HELD, rlock_held(NULL, 0, NULL));
     (void)record(OWNER_END, rlock_owner_end(stage.client, 0));
     (void)record(STATS, rlock_client_stats(NULL, NULL));
+    (void)record(METRICS, (int)rlock_metrics(NULL, 1, NULL, 0));
     (void)record(OWNER_END, rlock_owner_end(stage.client, 4711));
     close_stage(&stage);
 }
