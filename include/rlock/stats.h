@@ -91,8 +91,7 @@ struct rlock_stats {
 
     /* Durations. */
     struct rlock_histogram wait;  /* of calls that took a lock: from the call to the grant */
-    struct rlock_histogram hold;  /* from the server's grant to the release or loss. A hold that is
-                                     handed over goes on */
+    struct rlock_histogram hold;  /* of holds: from the grant to the release, loss or hand-over */
     struct rlock_histogram reply; /* from sending a request to reading its reply */
 };
 

@@ -234,8 +234,8 @@ static const struct family families[] = {
      STATS(messages)},
     {"rlock_wait_seconds", "histogram", "seconds", "Time from a call to its grant.",
      write_histogram, STATS(wait)},
-    {"rlock_hold_seconds", "histogram", "seconds", "Time from a grant to its release or loss.",
-     write_histogram, STATS(hold)},
+    {"rlock_hold_seconds", "histogram", "seconds",
+     "Time from a grant to its release, loss or hand-over.", write_histogram, STATS(hold)},
     {"rlock_reply_seconds", "histogram", "seconds", "Time from a request to its reply.",
      write_histogram, STATS(reply)},
 };

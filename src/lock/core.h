@@ -107,7 +107,7 @@ struct rlock__grant {
     struct rlock__ticket *undone; /* its nested levels that are in recovery */
     struct rlock__loss *loss;
 
-    int64_t granted_at; /* when its first grant was read */
+    int64_t granted_at; /* when its first grant was read, or it was passed to its owner */
     int64_t leased_at;  /* when the latest request that was granted was sent */
     int64_t lease_us;   /* the longest lease that a level or an extension asked for */
     int64_t valid_until;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Holds that are passed on from thread to thread, on a real server. */
 #include "support/clients.h"
+#include "support/counts.h"
 #include "support/witness.h"
 
 #include <pthread.h>
@@ -63,4 +64,35 @@ LOCK_TEST(threads_of_a_client_pass_a_lock_on_and_nobody_is_beside_another, f)
 LOCK_TEST(without_the_pass_each_hold_is_released, f)
 {
     assert_true(crowd(f, RLOCK_CLIENT_NO_PASS) >= 2LL * GRANTS);
+}
+
+/* An extension lets a hold be passed on that was granted long ago. The new owner has held it only
+ * since then. */
+LOCK_TEST(a_hold_that_is_passed_on_begins_with_its_new_owner, f)
+{
+    enum { OLD = 7, NEW = 8 };
+    struct rlock_client *client = client_open(f);
+    struct rlock_handle *lock = lock_new(f, client);
+    struct rlock_grant grant = RLOCK_GRANT_INIT;
+    struct actor *waiter = actor_open(f);
+    int64_t since_us;
+    uint64_t passes = 0;
+
+    while (passes == 0) { /* on a busy machine it may be released instead */
+        const struct rlock_take *take = RLOCK_TAKE(.owner = NEW);
+
+        assert_code(TAKE(lock, 0, .owner = OLD), 0);
+        actor_begin(waiter, act_take, lock, RLOCK_FOREVER, take);
+        await_waiting(client, 1);
+        since_us = test_now_us();
+        assert_true(TEST_EVENTUALLY(test_elapsed_us(since_us) > 50000, 10000));
+        assert_code(rlock_extend(lock, OLD, 0, NULL), 0);
+        since_us = test_now_us();
+        assert_code(rlock_unlock_as(lock, OLD), 0);
+        assert_code(actor_end(waiter), 0);
+        passes = counts_of(client).passes;
+        assert_code(rlock_held(lock, NEW, &grant), 0);
+        assert_in_range(grant.held_ms, 0, test_elapsed_us(since_us) / 1000);
+        assert_code(rlock_unlock_as(lock, NEW), 0);
+    }
 }

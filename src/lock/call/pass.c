@@ -135,6 +135,8 @@ static void take(struct rlock__call *call, int64_t now)
     rlock__hold_set_count(hold, 1);
     grant->passes++;
     call->core->stats.passes++;
+    rlock__histogram_add(&call->core->stats.hold, now - grant->granted_at);
+    grant->granted_at = now;
     grant->held_until = most != 0 ? rlock__later(now, most) : RLOCK__NEVER;
     atomic_store(&hold->view->valid_until, grant->valid_until);
     rlock__grant_plan(grant);
