@@ -69,6 +69,8 @@ struct rlock_stats {
     uint64_t takes[RLOCK_STATS_KINDS][RLOCK_STATS_CODES];   /* calls that take a lock */
     uint64_t unlocks[RLOCK_STATS_KINDS][RLOCK_STATS_CODES]; /* unlocks, of one level each */
     uint64_t extends[RLOCK_STATS_CODES];                    /* rlock_extend() */
+    uint64_t detaches[RLOCK_STATS_CODES];                   /* rlock_detach() */
+    uint64_t adopts[RLOCK_STATS_CODES];                     /* rlock_adopt() */
     uint64_t force_unlocks[RLOCK_STATS_CODES];              /* rlock_force_unlock() */
     uint64_t inspects[RLOCK_STATS_CODES];                   /* rlock_inspect() */
 
@@ -90,7 +92,8 @@ struct rlock_stats {
     uint64_t messages;        /* messages about releases that came for waiting calls */
 
     /* Durations. */
-    struct rlock_histogram wait;  /* of calls that took a lock: from the call to the grant */
+    struct rlock_histogram wait;  /* of calls that took a lock, or adopted it: from the call to the
+                                     grant */
     struct rlock_histogram hold;  /* of holds: from the grant to the release, loss or hand-over */
     struct rlock_histogram reply; /* from sending a request to reading its reply */
 };
@@ -98,8 +101,8 @@ struct rlock_stats {
 /* Empty statistics for a call to fill. */
 #define RLOCK_STATS_INIT                                                                           \
     {                                                                                              \
-        sizeof(struct rlock_stats), 0, 0, 0, 0, 0, {{0}}, {{0}}, {0}, {0}, {0}, {0}, 0, 0, 0, 0,   \
-            0, 0, 0, 0, 0, 0, 0, 0, {{0}, 0, 0}, {{0}, 0, 0},                                      \
+        sizeof(struct rlock_stats), 0, 0, 0, 0, 0, {{0}}, {{0}}, {0}, {0}, {0}, {0}, {0}, {0}, 0,  \
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {{0}, 0, 0}, {{0}, 0, 0},                             \
         {                                                                                          \
             {0}, 0, 0                                                                              \
         }                                                                                          \

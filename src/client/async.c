@@ -201,7 +201,7 @@ int rlock_adopt_async(struct rlock_handle *lock, const char *text, const struct 
 {
     RLOCK__WHOLE;
     struct rlock_take checked;
-    struct rlock__bytes from;
+    const char *from;
     struct rlock_op *op;
     int code = rlock__text_check(lock);
 
@@ -213,7 +213,7 @@ int rlock_adopt_async(struct rlock_handle *lock, const char *text, const struct 
         struct rlock__owner owner = {.id = checked.owner, .given = true};
 
         op->owner = checked.owner;
-        from.at = memcpy(op + 1, from.at, from.len);
+        from = strcpy((char *)(op + 1), from);
         code = rlock__single_adopt(lock, from, &checked, owner, &op->op);
         code = started(op, code, ret_op);
     }

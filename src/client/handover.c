@@ -72,7 +72,7 @@ int rlock_adopt(struct rlock_handle *lock, const char *text, const struct rlock_
     struct rlock__op op = {.texts = &texts, .wants_standing = ret_grant != NULL};
     struct rlock_take checked;
     struct rlock__owner owner;
-    struct rlock__bytes from;
+    const char *from;
     int code = rlock__text_check(lock);
 
     rlock__texts_begin(&texts);

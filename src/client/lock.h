@@ -143,7 +143,7 @@ void rlock__grant_give(const struct rlock__standing *standing, uint64_t owner, i
 int rlock__single_detach(const struct rlock_handle *lock, int64_t lease_us,
                          struct rlock__owner owner, struct rlock__op *op);
 /* from: the owner whose hold is taken over. Borrowed until the completion. */
-int rlock__single_adopt(const struct rlock_handle *lock, struct rlock__bytes from,
+int rlock__single_adopt(const struct rlock_handle *lock, const char *from,
                         const struct rlock_take *take, struct rlock__owner owner,
                         struct rlock__op *op);
 
@@ -154,7 +154,7 @@ void rlock__text_write(const struct rlock_handle *lock, bool is_detached, struct
                        char out[static RLOCK_TEXT_SIZE]);
 /* Reads a text, and checks that it may be adopted so. ret_from: the owner, within the text. */
 int rlock__text_read(const struct rlock_handle *lock, const char *text,
-                     const struct rlock_take *take, struct rlock__bytes *ret_from);
+                     const struct rlock_take *take, const char **ret_from);
 /* The beginning of each call about texts: checks the handle, and that the lock has one key. */
 int rlock__text_check(const struct rlock_handle *lock);
 /* The same for a detach, with its lease. */

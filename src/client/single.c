@@ -113,11 +113,11 @@ static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owne
 int rlock__single_detach(const struct rlock_handle *lock, int64_t lease_us,
                          struct rlock__owner owner, struct rlock__op *op)
 {
-    op->call.detach_us = lease_us;
+    op->call.detach.lease_us = lease_us;
     return begin_leave(lock, owner, op);
 }
 
-int rlock__single_adopt(const struct rlock_handle *lock, struct rlock__bytes from,
+int rlock__single_adopt(const struct rlock_handle *lock, const char *from,
                         const struct rlock_take *take, struct rlock__owner owner,
                         struct rlock__op *op)
 {

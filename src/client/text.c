@@ -50,7 +50,7 @@ static bool is_owner(struct rlock__bytes owner)
 }
 
 int rlock__text_read(const struct rlock_handle *lock, const char *text,
-                     const struct rlock_take *take, struct rlock__bytes *ret_from)
+                     const struct rlock_take *take, const char **ret_from)
 {
     char head[RLOCK_TEXT_SIZE];
     size_t len = write_head(lock, 'd', head);
@@ -70,7 +70,7 @@ int rlock__text_read(const struct rlock_handle *lock, const char *text,
         return rlock__fail(RLOCK_EBUSY, "the text's hold was not detached: its process may still "
                                         "rely on it. RLOCK_TAKE_FROM_DEAD says that it is gone");
     }
-    *ret_from = rlock__bytes_of(text + len);
+    *ret_from = text + len;
     return 0;
 }
 

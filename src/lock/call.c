@@ -139,9 +139,17 @@ static inline void count(struct rlock_stats *stats, const struct rlock__call *ca
     assert(kind < RLOCK_STATS_KINDS && code < RLOCK_STATS_CODES);
     if (call->kind == RLOCK__ACQUIRE) {
         stats->waiting--;
-        stats->takes[kind][code] += !call->member;
+        if (call->acquire.adopts != NULL) {
+            stats->adopts[code]++;
+        } else {
+            stats->takes[kind][code] += !call->member;
+        }
     } else if (call->kind == RLOCK__RELEASE) {
-        stats->unlocks[kind][code] += !call->member;
+        if (rlock__detaches(call)) {
+            stats->detaches[code]++;
+        } else {
+            stats->unlocks[kind][code] += !call->member;
+        }
     } else if (call->kind == RLOCK__EXTEND) {
         stats->extends[code] += !call->member;
     }

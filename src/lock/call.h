@@ -143,9 +143,9 @@ struct rlock__acquire {
     int64_t timeout_us;         /* for the server to answer; 0: the client's op_timeout */
     int64_t min_uptime_us;      /* a server that runs for less does not count; 0: any counts */
     struct rlock__batch *batch; /* the calls that share its attempt; NULL: none */
-    bool timed; /* a member of a group that waits, and times out when the group does */
-    struct rlock__bytes adopts; /* the owner whose hold the call takes over, "uuid:number"; empty:
-                                   none. With wait 0, and without a batch */
+    bool timed;         /* a member of a group that waits, and times out when the group does */
+    const char *adopts; /* the owner whose hold the call takes over, "uuid:number"; NULL: none. With
+                           wait 0, and without a batch */
 
     /* results */
     int64_t valid_until, lease_granted_us;
@@ -202,11 +202,16 @@ struct rlock__extend {
     int reason;                 /* the hold was lost: why; 0: it was not */
 };
 
+/* The part of a release that gives the hold to a text. */
+struct rlock__detach_part {
+    int64_t lease_us; /* an input: the text's */
+};
+
 /*
  * One call of a program, from its beginning to its completion. The caller owns the memory, and
  * leaves it in place until the call is in core.done. The caller sets the inputs; everything else is
- * zero. A RELEASE has the common part alone: its `acquire` stays zero. In a COMMAND and an EXTEND
- * nobody may read `acquire`.
+ * zero. In a RELEASE, a COMMAND and an EXTEND nobody may read `acquire`. A RELEASE without a text
+ * has the common part alone: its `detach` stays zero.
  */
 struct rlock__call {
     /* inputs */
@@ -224,9 +229,6 @@ struct rlock__call {
     bool renewed;
     /* Members only: whether a thread waits for the group; NULL: a thread does (lock/call/late.h) */
     const atomic_bool *awaited;
-    /* RELEASE only. The hold goes to its text with this lease, and the lock stays taken; 0: it is
-     * released */
-    int64_t detach_us;
     /* Members only, also a result: what the member's earlier calls left open, and then this call
      * too */
     struct rlock__doubt *doubt;
@@ -266,8 +268,15 @@ struct rlock__call {
         struct rlock__acquire acquire;
         struct rlock__command command;
         struct rlock__extend extend;
+        struct rlock__detach_part detach;
     };
 };
+
+/* Whether the call gives its hold to a text. */
+static inline bool rlock__detaches(const struct rlock__call *call)
+{
+    return call->kind == RLOCK__RELEASE && call->detach.lease_us != 0;
+}
 
 /* Why the call failed; "": there is no text. */
 static inline const char *rlock__call_detail(const struct rlock__call *call)

@@ -167,14 +167,14 @@ struct rlock__hold {
     uint32_t provisional;  /* groups that renew its fixed lease until they are complete */
     enum rlock__hold_state state : 8;
     enum rlock_reason reason : 8; /* LOST: why */
-    enum rlock__detach detach : 8;
-    bool given;                  /* the owner is an id that the caller gave */
-    bool is_ended;               /* the owner is gone: the row ends with its last call */
-    struct rlock__levels leaves; /* levels that the release with the turn gives up */
+    bool given;                   /* the owner is an id that the caller gave */
+    bool is_ended;                /* the owner is gone: the row ends with its last call */
+    struct rlock__levels leaves;  /* levels that the release with the turn gives up */
     /* levels of unlocks that returned without a turn: released when the turn is free */
     struct rlock__levels owed;
     uint32_t lined; /* unlocks in the line */
     bool busy;      /* a call has the turn; it may have returned in doubt */
+    enum rlock__detach detach : 8;
 };
 
 /* What an owner has of a lock, for the program. */

@@ -10,8 +10,10 @@ void each_call_is_counted_by_its_kind_and_code(struct fixture *f)
 {
     struct rlock_client *client = client_open(f), *other = client_open(f);
     struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, other);
+    struct rlock_handle *other_name = lock_named(f, client, "handed over");
     struct rlock_cancel *cancel = NULL;
     struct rlock_stats stats;
+    char text[RLOCK_TEXT_SIZE];
 
     assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
     assert_code(rlock_lock(rival), 0);
@@ -29,17 +31,29 @@ void each_call_is_counted_by_its_kind_and_code(struct fixture *f)
         assert_code(rlock_unlock(lock), 0);
     }
     assert_code(rlock_extend(lock, 0, MINUTE_MS, NULL), RLOCK_ENOTOWNER);
+    assert_code(rlock_lock(other_name), 0);
+    assert_code(rlock_detach(other_name, 0, MINUTE_MS, text), 0);
+    assert_code(rlock_adopt(other_name, text, NULL, NULL), 0);
+    assert_code(rlock_detach(other_name, 0, MINUTE_MS, text), 0);
+    assert_code(rlock_adopt(other_name, text, NULL, NULL), 0);
+    assert_code(rlock_adopt(other_name, text, RLOCK_TAKE(.owner = 78), NULL), RLOCK_ENOTOWNER);
+    assert_code(rlock_unlock(other_name), 0);
     assert_code(rlock_lock_for(lock, -2, NULL, NULL), RLOCK_EINVAL); /* does not count */
 
     stats = counts_of(client);
-    assert_takes(&stats, counts_kind(lock), {0, PAIRS}, {RLOCK_EBUSY, 2}, {RLOCK_ETIMEDOUT, 1},
+    assert_takes(&stats, counts_kind(lock), {0, PAIRS + 1}, {RLOCK_EBUSY, 2}, {RLOCK_ETIMEDOUT, 1},
                  {RLOCK_ECANCELED, 1});
-    assert_unlocks(&stats, counts_kind(lock), {0, PAIRS}, {RLOCK_ENOTOWNER, 1});
+    assert_unlocks(&stats, counts_kind(lock), {0, PAIRS + 1}, {RLOCK_ENOTOWNER, 1});
     assert_int_equal(stats.extends[0], PAIRS);
     assert_int_equal(stats.extends[-RLOCK_ENOTOWNER], 1);
     assert_int_equal(counts_sum(stats.extends, RLOCK_STATS_CODES), PAIRS + 1);
-    assert_int_equal(stats.wait.count, PAIRS);
-    assert_int_equal(stats.hold.count, PAIRS);
+    assert_int_equal(stats.detaches[0], 2);
+    assert_int_equal(stats.adopts[0], 2);
+    assert_int_equal(stats.adopts[-RLOCK_ENOTOWNER], 1);
+    assert_int_equal(counts_sum(stats.detaches, RLOCK_STATS_CODES), 2);
+    assert_int_equal(counts_sum(stats.adopts, RLOCK_STATS_CODES), 3);
+    assert_int_equal(stats.wait.count, PAIRS + 3);
+    assert_int_equal(stats.hold.count, PAIRS + 3);
     assert_int_equal(stats.holds, 0);
     assert_int_equal(stats.waiting, 0);
     stats = counts_of(other);

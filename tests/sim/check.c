@@ -458,7 +458,7 @@ static void check_doubt(const struct sim_user *user)
         sim_violate(client->world, "client %u: in doubt of %s, which it did not ask for",
                     client->index, client->world->keys[user->key]);
     }
-    if (client->world->config.faults == 0 && taking && user->call.acquire.adopts.len == 0 &&
+    if (client->world->config.faults == 0 && taking && user->call.acquire.adopts == NULL &&
         TRIPS * client->world->config.delay_max < client->world->config.op_timeout) {
         sim_violate(client->world, "client %u: in doubt on a perfect network", client->index);
     }

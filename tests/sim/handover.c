@@ -50,9 +50,9 @@ void sim_detach(struct sim_user *user)
     struct sim_world *world = user->client->world;
 
     user->side = user->holds[1].depth != 0;
-    user->call =
-        (struct rlock__call){.kind = RLOCK__RELEASE,
-                             .detach_us = 20 * RLOCK__MS + sim_random(world, world->config.lease)};
+    user->call = (struct rlock__call){.kind = RLOCK__RELEASE,
+                                      .detach.lease_us =
+                                          20 * RLOCK__MS + sim_random(world, world->config.lease)};
     sim_user_begin_release(user);
 }
 
@@ -66,7 +66,7 @@ static void note_text(struct sim_user *user)
     *text = (struct sim_text){.key = user->key, .side = user->side};
     (void)snprintf(text->owner, sizeof(text->owner), "%s", owner);
     if (world->config.faults == 0 && !is_on_server(world, text) &&
-        world->now - user->began_at < user->call.detach_us - 10 * RLOCK__MS) {
+        world->now - user->began_at < user->call.detach.lease_us - 10 * RLOCK__MS) {
         sim_violate(world, "client %u: detached %s, and the text is not there", user->client->index,
                     world->keys[user->key]);
     }
@@ -145,7 +145,7 @@ bool sim_adopt(struct sim_user *user)
     user->key = text->key;
     user->side = text->side;
     user->call = (struct rlock__call){.kind = RLOCK__ACQUIRE};
-    user->call.acquire.adopts = rlock__bytes_of(user->text.owner);
+    user->call.acquire.adopts = user->text.owner;
     if (sim_chance(world, 400)) {
         user->call.acquire.lease_us = 20 * RLOCK__MS + sim_random(world, world->config.lease);
     }

@@ -323,7 +323,7 @@ static void changed_done(struct sim_user *user)
 {
     const struct rlock__call *call = &user->call;
     const struct sim_client *client = user->client;
-    bool detaches = call->detach_us != 0;
+    bool detaches = rlock__detaches(call);
 
     sim_trace(client->world, "client %u user %llu: %s %s: %s, number %llu %s", client->index,
               (unsigned long long)user->owner.id, detaches ? "detach" : "extend",
@@ -351,18 +351,18 @@ void sim_user_done(struct sim_user *user)
         sim_force_done(user);
         return;
     }
-    if (call->detach_us != 0 || call->kind == RLOCK__EXTEND) {
+    if (rlock__detaches(call) || call->kind == RLOCK__EXTEND) {
         changed_done(user);
         return;
     }
     sim_trace(world, "client %u user %llu: %s %s (%s): %s, count %u, number %llu %s", client->index,
               (unsigned long long)user->owner.id,
-              !taking                         ? "release"
-              : call->acquire.adopts.len != 0 ? "adopt"
-                                              : "take",
+              !taking                        ? "release"
+              : call->acquire.adopts != NULL ? "adopt"
+                                             : "take",
               world->keys[user->key], call->spec->ops->kind, rlock_code_name(call->code),
               call->count, (unsigned long long)call->number, rlock__call_detail(call));
-    if (taking && call->acquire.adopts.len != 0) {
+    if (taking && call->acquire.adopts != NULL) {
         sim_adopt_done(user);
     }
     if (call->code == 0 && taking) {

@@ -93,7 +93,7 @@ static void on_not_adopted(struct rlock__call *call, int64_t now)
 
 static void on_gone(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
-    if (call->acquire.adopts.len != 0) {
+    if (call->acquire.adopts != NULL) {
         on_not_adopted(call, now);
         return;
     }
@@ -242,12 +242,13 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
                          struct rlock__request *request, struct rlock__cmd *ret_cmd, int64_t now)
 {
     char owner[RLOCK__OWNER_SIZE], other[RLOCK__OWNER_SIZE];
-    struct rlock__args args = {.owner = rlock__owner_text(call->core, call->number, owner),
-                               .count = call->acquire.target,
-                               .lease_ms = rlock__ms_up(rlock__acquire_lease(call, now)),
-                               .other = other_hold(call, other),
-                               .from = call->acquire.adopts,
-                               .hint = call->acquire.hint};
+    struct rlock__args args = {
+        .owner = rlock__owner_text(call->core, call->number, owner),
+        .count = call->acquire.target,
+        .lease_ms = rlock__ms_up(rlock__acquire_lease(call, now)),
+        .other = other_hold(call, other),
+        .from = rlock__bytes_of(call->acquire.adopts != NULL ? call->acquire.adopts : ""),
+        .hint = call->acquire.hint};
 
     assert(call->request == NULL && call->acquire.look == NULL && call->step != RLOCK__GIVING_UP);
     assert(call->number != 0 && call->acquire.target > 0);

@@ -22,7 +22,7 @@ static void retry_at_time(struct rlock__call *call, int code, int64_t at, int64_
     assert(call->request == NULL && call->acquire.look == NULL); /* nothing else is in flight */
     assert(!rlock__ack_is_open(&call->acquire.ack));
     if (call->acquire.target > 1 || !rlock__acquire_may_try(call, now) ||
-        call->acquire.batch != NULL || call->acquire.adopts.len != 0) {
+        call->acquire.batch != NULL || call->acquire.adopts != NULL) {
         rlock__acquire_undo(call, code, now);
         return;
     }

@@ -100,7 +100,7 @@ static int conflict(const struct rlock__call *call)
     const struct rlock_ops *ops = call->spec->ops;
     const struct rlock__hold *hold = call->hold;
 
-    bool adopts = call->acquire.adopts.len != 0;
+    bool adopts = call->acquire.adopts != NULL;
 
     if (hold->state != RLOCK__HOLD_NONE && (adopts || hold->spec->ops != ops)) {
         return RLOCK_EINVAL;
@@ -151,10 +151,10 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         return;
     }
     call->acquire.target = 1;
-    if (call->acquire.adopts.len != 0 || !rlock__stock_take(call)) {
+    if (call->acquire.adopts != NULL || !rlock__stock_take(call)) {
         call->number = ++core->last_number;
     }
-    if (call->acquire.adopts.len != 0) { /* whoever waits here, the text has the lock */
+    if (call->acquire.adopts != NULL) { /* whoever waits here, the text has the lock */
         rlock__acquire_attempt(call, now);
     } else if (call->acquire.wait_us == 0 || call->acquire.batch != NULL ||
                (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) == 0) {

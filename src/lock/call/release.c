@@ -26,9 +26,6 @@
 #include "lock/common.h"
 #include "lock/hold/hold.h"
 #include "lock/hold/queue.h"
-#include "lock/hold/recent.h"
-#include "lock/hold/recovery.h"
-#include "lock/hold/ticket.h"
 #include "lock/server/classify.h"
 #include "lock/server/hop.h"
 #include "lock/server/send.h"
@@ -190,28 +187,15 @@ void rlock__detach_fail(struct rlock__hold *hold, int code, int64_t now)
     rlock__release_end(hold, code, now);
 }
 
-/* The hold is the text's, and the lock is not free. But this client's waiters counted on the end of
- * this hold: they ask the server again. */
-static void end_detached(struct rlock__hold *hold, int64_t now)
-{
-    const struct rlock__grant *grant = hold->grant;
-    bool replaced = grant->ticket != NULL && grant->ticket->in_flight.replaced;
-
-    hold->turn->number = grant->number;
-    if (rlock__ticket_may_run(grant->ticket)) { /* a late copy would take the lock after the text */
-        rlock__recover_ended(hold, now);
-    }
-    rlock__recent_add(grant->link, hold->spec, grant->number, replaced, now);
-    rlock__hold_over(hold);
-    rlock__queue_released(hold->spec->core, hold->spec, 0, now);
-    rlock__release_end(hold, 0, now);
-}
-
+/* Afterwards the hold is the text's. This client's waiters counted on the end of the hold: they ask
+ * the server again, although the lock is not free. */
 static void on_detach(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now)
 {
-    assert(hold->turn != NULL && hold->turn->detach_us != 0);
+    assert(rlock__detaches(hold->turn));
     if (answer->outcome == RLOCK__DONE) {
-        end_detached(hold, now);
+        hold->turn->number = hold->grant->number;
+        rlock__hold_ended(hold, answer, now);
+        rlock__release_end(hold, 0, now);
         return;
     }
     hold->grant->releasing = false;

@@ -48,7 +48,7 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
     } else if (rlock__hold_enter(hold, call)) {
         rlock__release_turn(call, now);
     } else {
-        if (call->detach_us == 0) {
+        if (!rlock__detaches(call)) {
             take_over(call);
         }
         rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
@@ -106,7 +106,7 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
         rlock__release_end(hold, RLOCK_ECLOSED, now);
     } else if (hold->state == RLOCK__HOLD_NONE) {
         rlock__release_end(hold, RLOCK_ENOTOWNER, now);
-    } else if (call->detach_us != 0) {
+    } else if (rlock__detaches(call)) {
         detach(call, now);
     } else if (!call->member && passes_on(hold, now)) {
         rlock__release_end(hold, 0, now);
@@ -182,7 +182,7 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
 
     assert(code != 0);
     if (call->step == RLOCK__LINED_UP) {
-        if (call->detach_us != 0 && code == RLOCK_EINDOUBT) {
+        if (rlock__detaches(call) && code == RLOCK_EINDOUBT) {
             code = RLOCK_ETIMEDOUT; /* nothing has changed */
             rlock__say(call,
                        "lock %s: not detached: an earlier call of this owner goes on (server %s)",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How numbers get into recovery: from an attempt, from a hold, or from a release. */
 #include <assert.h>
+#include <string.h>
 #include <utlist.h>
 
 #include "lock/common.h"
@@ -53,7 +54,7 @@ bool rlock__recovery_adopts(const struct rlock__call *call)
 
     DL_FOREACH(call->core->recovery.tickets, ticket) {
         if (ticket->adopts != NULL && rlock__spec_equal(ticket->spec, call->spec) &&
-            rlock__bytes_equal(rlock__bytes_of(ticket->adopts), call->acquire.adopts)) {
+            strcmp(ticket->adopts, call->acquire.adopts) == 0) {
             return true;
         }
     }

@@ -278,8 +278,8 @@ bool rlock__hold_prepare(struct rlock__call *call)
     if (call->acquire.ticket == NULL || !rlock__hold_view(hold, call->spec)) {
         return false;
     }
-    if (call->acquire.adopts.len != 0 && call->acquire.ticket->adopts == NULL) {
-        call->acquire.ticket->adopts = strndup(call->acquire.adopts.at, call->acquire.adopts.len);
+    if (call->acquire.adopts != NULL && call->acquire.ticket->adopts == NULL) {
+        call->acquire.ticket->adopts = strdup(call->acquire.adopts);
         if (call->acquire.ticket->adopts == NULL) {
             return false;
         }
