@@ -305,6 +305,12 @@ class handle_view
     template <class Clock, class Duration>
     hold try_acquire_until(const std::chrono::time_point<Clock, Duration> &end,
                            const take &how = {}) const;
+    /* Takes over the hold of a text: rlock_adopt(). vouched: the text is from hold::text(), and the
+     * process that wrote it is gone. The first throws, also if the text's hold has ended
+     * (RLOCK_ENOTOWNER). The other returns an empty hold on every failure. */
+    hold adopt(const std::string &text, const take &how = {}, bool vouched = false) const;
+    hold adopt(const std::string &text, const take &how, bool vouched,
+               std::error_code &ret_code) const noexcept;
     /* For coroutines, C++20: co_await lock.async_acquire() returns a hold. */
     async_hold_call async_acquire(const take &how = {}) const noexcept;
     template <class Rep, class Period>
@@ -493,6 +499,36 @@ class [[nodiscard]] hold
         return view_.extend(lease);
     }
 
+    /* Gives the hold to the text that is returned, with a lease of its own: rlock_detach(). The
+     * object is empty afterwards. After a failure it is not: detach again, or unlock. The first
+     * throws. The other returns "" on every failure. */
+    std::string detach(milliseconds lease)
+    {
+        std::error_code code;
+        std::string text = detach(lease, code);
+
+        detail::check(code);
+        return text;
+    }
+    std::string detach(milliseconds lease, std::error_code &ret_code)
+    {
+        char text[RLOCK_TEXT_SIZE] = "";
+
+        ret_code = detail::error(rlock_detach(view_.native(), view_.owner(), lease.count(), text));
+        if (!ret_code) {
+            view_ = {};
+        }
+        return text;
+    }
+    /* Returns a text for the hold, which goes on: rlock_hold_text(). Throws. */
+    std::string text() const
+    {
+        char text[RLOCK_TEXT_SIZE];
+
+        detail::check(detail::error(rlock_hold_text(view_.native(), view_.owner(), text)));
+        return text;
+    }
+
     /* Return whether, and for how long, the program may rely on the hold now. Local. */
     bool is_valid() const noexcept { return view_.is_valid(); }
     milliseconds validity() const noexcept { return view_.validity(); }
@@ -581,6 +617,27 @@ hold handle_view::try_acquire_until(const std::chrono::time_point<Clock, Duratio
                                     const take &how) const
 {
     return try_acquire_within(detail::wait_until(end), how);
+}
+
+inline hold handle_view::adopt(const std::string &text, const take &how, bool vouched,
+                               std::error_code &ret_code) const noexcept
+{
+    const handle_view view = as(detail::new_owner());
+    rlock_take asked = native_take(how, view.owner_);
+    rlock_grant granted = RLOCK_GRANT_INIT;
+
+    asked.flags = vouched ? RLOCK_TAKE_FROM_DEAD : 0;
+    ret_code = detail::error(rlock_adopt(native_, text.c_str(), &asked, &granted));
+    return ret_code ? hold() : hold(view, given(granted));
+}
+
+inline hold handle_view::adopt(const std::string &text, const take &how, bool vouched) const
+{
+    std::error_code code;
+    hold held = adopt(text, how, vouched, code);
+
+    detail::check(code);
+    return held;
 }
 
 /* A handle that ends with its scope. Its end never unlocks. It may outlive its client; calls then

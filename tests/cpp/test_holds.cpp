@@ -57,6 +57,29 @@ TEST(a_hold_is_extended)
     CHECK(held.unlock() == RLOCK_ELOST);
 }
 
+TEST(a_hold_is_handed_over_by_a_text)
+{
+    rlock::client client(ground.options()), other(ground.options());
+    rlock::handle lock = client.reentrant("a"), theirs = other.reentrant("a");
+    rlock::hold held = lock.acquire(), empty;
+    std::error_code code;
+    std::string text = held.detach(1min);
+
+    CHECK(!held && !text.empty());
+    rlock::hold adopted = theirs.adopt(text, {nullptr, 20s});
+    CHECK(adopted.is_valid() && adopted.validity() < 20s);
+    CHECK(!lock.adopt(text, {}, false, code) && code == RLOCK_ENOTOWNER);
+    text = adopted.text();
+    CHECK(!lock.adopt(text, {}, false, code) && code == RLOCK_EBUSY);
+    held = lock.adopt(text, {}, true);
+    CHECK(held.is_valid());
+    CHECK(held.detach(0ms, code).empty() && code == RLOCK_EINVAL && held.is_valid());
+    CHECK(empty.detach(1min, code).empty() && code == RLOCK_EINVAL);
+    CHECK(!held.unlock());
+    CHECK(adopted.unlock() == RLOCK_ELOST);
+    CHECK(is_free(lock));
+}
+
 TEST(a_hold_moves_between_threads_and_ends_in_another)
 {
     rlock::client client(ground.options());

@@ -15,7 +15,9 @@ shutil.rmtree(work, ignore_errors=True)
 work.mkdir()
 flags = [f"-I{source}/include", f"-I{include}"]
 bindings, tests = work / "bindings.rs", work / "tests"
-subprocess.run([bindgen, source / "include/rlock/admin.h", "-o", bindings, "--", *flags], check=True)
+headers = sorted((source / "include/rlock").glob("*.h"))
+(work / "all.h").write_text("".join(f'#include "{header}"\n' for header in headers))
+subprocess.run([bindgen, work / "all.h", "-o", bindings, "--", *flags], check=True)
 
 listed = set(re.findall(r"^ +(rlock_\w+);", (source / "src/librlock.sym").read_text(), re.M))
 bound = set(re.findall(r"pub fn (rlock_\w+)", bindings.read_text()))
