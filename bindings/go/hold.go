@@ -30,16 +30,15 @@ type owner struct {
 
 // A possession is what the client's callbacks and the finalizer of the owner see of a hold. It does not refer to the Hold.
 type possession struct {
-	lock     *Lock
-	id       C.uint64_t // the owner's
-	token    uint64
-	ctx      context.Context
-	end      context.CancelCauseFunc
-	lost     chan struct{}
-	losing   sync.Once
-	unlock   sync.Mutex  // one at a time
-	isOver   atomic.Bool // Unlock has begun
-	mayAgain bool        // and its outcome was not certain
+	lock    *Lock
+	id      C.uint64_t // the owner's
+	token   uint64
+	ctx     context.Context
+	end     context.CancelCauseFunc
+	lost    chan struct{}
+	losing  sync.Once
+	unlocks sync.Mutex  // one at a time
+	isOver  atomic.Bool // Unlock has begun
 }
 
 // possessions has those of each owner that are not unlocked yet.
@@ -161,10 +160,10 @@ func rlockLost(loss *C.glue_const_loss, payload C.uintptr_t) {
 // and another Unlock may find out more. Otherwise a second Unlock returns ErrNotOwner.
 func (h *Hold) Unlock() error {
 	defer runtime.KeepAlive(h)
-	h.unlock.Lock()
-	defer h.unlock.Unlock()
+	h.unlocks.Lock()
+	defer h.unlocks.Unlock()
 	wasOver := h.isOver.Load()
-	if wasOver && (!h.mayAgain || C.rlock_hold_count_as(h.lock.lock, h.id) != 0) { // those levels are of other holds
+	if wasOver && C.rlock_hold_count_as(h.lock.lock, h.id) != 0 { // those levels are of other holds
 		return &Error{Code: ErrNotOwner, Detail: "the hold was unlocked before", FreeIn: -1}
 	}
 	h.isOver.Store(true)
@@ -182,14 +181,8 @@ func (h *Hold) Unlock() error {
 		o.drop()
 	}
 	h.remove()
-	h.mayAgain = false
-	if failure, failed := err.(*Error); failed {
-		switch failure.Code {
-		case ErrLost:
-			h.lose(failure.Reason)
-		case ErrInDoubt, ErrNoConnection, ErrPermission, ErrRefused, ErrWrongType:
-			h.mayAgain = true
-		}
+	if failure, failed := err.(*Error); failed && failure.Code == ErrLost {
+		h.lose(failure.Reason)
 	}
 	return err
 }

@@ -99,6 +99,35 @@ func TestALossIsReportedOnceByEachOfItsWays(t *testing.T) {
 	}
 }
 
+func TestOnLostMayCallEveryFunction(t *testing.T) {
+	var lock *Lock
+	var client *Client
+	ended := make(chan error)
+	client = startServer(t).open(&Options{OnLost: func(Loss) {
+		hold, err := lock.Lock(background)
+		if err == nil {
+			err = hold.Unlock()
+		}
+		ended <- errors.Join(err, client.Close())
+	}})
+	lock = client.Reentrant("a")
+	hold := must(t, lock)
+	if _, err := lock.ForceUnlock(background); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits for its own thread")
+	}
+	if err := hold.Unlock(); !errors.Is(err, ErrLost) && !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}
+
 func TestALossThatAnotherClientCausesClosesLost(t *testing.T) {
 	server := startServer(t)
 	client, other := server.open(&Options{RenewedLease: 900 * time.Millisecond}), server.open(nil)
@@ -309,7 +338,17 @@ func TestAnUnlockInDoubtMayBeRepeated(t *testing.T) {
 	client := server.open(&Options{OpTimeout: 100 * time.Millisecond})
 	lock := client.Reentrant("a")
 	hold := must(t, lock)
+	twice := must(t, client.Reentrant("b"))
+	inner := must(t, client.Reentrant("b"), Owner(twice))
 	server.signal(19) // SIGSTOP
+	if err := twice.Unlock(); !errors.Is(err, ErrInDoubt) {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := twice.Unlock(); !errors.Is(err, ErrNotOwner) || !inner.Valid() {
+			t.Error("it unlocks what another hold has: ", err)
+		}
+	}
 	err := hold.Unlock()
 	var failure *Error
 	if !errors.As(err, &failure) || failure.Code != ErrInDoubt || failure.FreeIn <= 0 || failure.FreeIn > 31*time.Second {
@@ -326,4 +365,8 @@ func TestAnUnlockInDoubtMayBeRepeated(t *testing.T) {
 	if !isFree(t, server.open(nil).Reentrant("a")) || !errors.Is(hold.Unlock(), ErrNotOwner) {
 		t.Error("it is not free")
 	}
+	eventually(t, "the inner level", func() bool {
+		err = inner.Unlock()
+		return err == nil || errors.Is(err, ErrNotOwner)
+	})
 }
