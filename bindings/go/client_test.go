@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -178,6 +179,35 @@ func TestSentinelsLeadToThePrimary(t *testing.T) {
 	hold, err := client.Reentrant("a").Lock(background, Wait(20*time.Second))
 	if err != nil || hold.Unlock() != nil {
 		t.Error(hold, err)
+	}
+}
+
+func TestTLSFilesOpenAConnection(t *testing.T) {
+	dir, port := t.TempDir(), freePort(t)
+	cert, key := dir+"/cert.pem", dir+"/key.pem"
+	err := exec.Command("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+		"-keyout", key, "-out", cert, "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1").Run()
+	if err != nil {
+		t.Fatal("openssl: ", err)
+	}
+	startServer(t, "--tls-port", strconv.Itoa(port), "--bind", "127.0.0.1", "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", cert, "--tls-auth-clients", "yes")
+	for expected, options := range map[error]*Options{
+		nil: {CAFile: cert, CertFile: cert, KeyFile: key}, ErrTLS: {CertFile: cert, KeyFile: key}, // whose authority nobody knows
+	} {
+		options.OpTimeout, options.Logger = 10*time.Second, quiet
+		client, err := Open(fmt.Sprintf("rediss://127.0.0.1:%d", port), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold, err := client.Reentrant("a").TryLock(background)
+		if !errors.Is(err, expected) {
+			t.Error(expected, hold, err)
+		}
+		if err == nil && hold.Unlock() != nil {
+			t.Error("the unlock")
+		}
+		_ = client.Close()
 	}
 }
 

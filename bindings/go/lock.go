@@ -171,8 +171,8 @@ type take struct {
 	owner       *owner
 }
 
-// Wait limits how long Lock waits while somebody else holds the lock: ErrTimedOut. 0 tries once: ErrBusy. Less than 0 is
-// ErrInvalid, and so it is in TryLock. Without it the wait has no end but that of the context.
+// Wait limits how long Lock waits while somebody else holds the lock: ErrTimedOut. 0 tries once: ErrBusy. A time below 0 is
+// ErrInvalid. Without Wait only the context ends the wait. TryLock accepts no Wait but 0.
 func Wait(d time.Duration) TakeOption {
 	return func(t *take) {
 		if t.wait = milliseconds(d); d < 0 {
