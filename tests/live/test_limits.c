@@ -39,6 +39,25 @@ FIXTURE_TEST(a_time_without_an_end_counts_as_the_longest, f)
     assert_detail("wait_ms");
 }
 
+/* An answer whose size was never set has any size: the smallest and the largest are refused. */
+FIXTURE_TEST(an_answer_without_a_size_is_refused, f)
+{
+    static const size_t sizes[] = {0, sizeof(size_t) - 1, 64 * 1024 + 1, SIZE_MAX};
+    struct rlock_handle *lock = user_open(f, USUAL)->lock;
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct rlock_grant grant = {.size = sizes[i]};
+        struct rlock_info info = {.size = sizes[i]};
+        struct rlock_failure failure = {.size = sizes[i]};
+
+        assert_code(rlock_lock_for(lock, 0, NULL, &grant), RLOCK_EINVAL);
+        assert_code(rlock_inspect(lock, &info), RLOCK_EINVAL);
+        assert_code(rlock_held(lock, 0, &grant), RLOCK_EINVAL);
+        assert_code(rlock_last_failure(&failure), RLOCK_EINVAL);
+    }
+    assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER); /* nothing was taken */
+}
+
 FIXTURE_TEST(a_hold_may_last_without_an_end, f)
 {
     struct user *user = user_open(f, USUAL);
