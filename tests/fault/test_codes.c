@@ -294,6 +294,17 @@ static void play_owners(struct fixture *f)
     close_stage(&stage);
 }
 
+static void play_texts(struct rlock_handle *lock)
+{
+    char text[RLOCK_TEXT_SIZE];
+
+    (void)record(DETACH, rlock_detach(lock, 0, 1, text));
+    (void)record(HOLD_TEXT, rlock_hold_text(NULL, 0, text));
+    (void)record(ADOPT, rlock_adopt(lock, "nonsense", NULL, NULL));
+    (void)record(ASYNC, rlock_detach_async(lock, 0, 60000, NULL, NULL, NULL));
+    (void)record(ASYNC, rlock_adopt_async(lock, GONE, NULL, NULL, NULL, NULL));
+}
+
 static void play_arguments(struct fixture *f)
 {
     struct rlock_client_opts bad = opts_of("nonsense://");
@@ -325,11 +336,7 @@ static void play_arguments(struct fixture *f)
     (void)record(UNLOCK, rlock_unlock(NULL));
     (void)record(EXTEND, rlock_extend(stage.lock, 0, 1, NULL));
     (void)record(ASYNC, rlock_extend_async(stage.lock, 0, 60000, NULL, NULL, NULL));
-    (void)record(DETACH, rlock_detach(stage.lock, 0, 1, text));
-    (void)record(HOLD_TEXT, rlock_hold_text(NULL, 0, text));
-    (void)record(ADOPT, rlock_adopt(stage.lock, "nonsense", NULL, NULL));
-    (void)record(ASYNC, rlock_detach_async(stage.lock, 0, 60000, NULL, NULL, NULL));
-    (void)record(ASYNC, rlock_adopt_async(stage.lock, GONE, NULL, NULL, NULL, NULL));
+    play_texts(stage.lock);
     (void)record(FORCE, rlock_force_unlock(NULL, NULL));
     (void)record(INSPECT, rlock_inspect(stage.lock, NULL));
     (void)record(MEMBERS, rlock_members(stage.lock, pass_member, NULL));
