@@ -345,7 +345,7 @@ struct rlock_client_opts {
      * The URL may contain percent-encoding and IPv6 addresses such as [::1]. */
     const char *url;
     int64_t connect_timeout_ms;    /* time for the whole handshake with the server; default 1000 */
-    int64_t op_timeout_ms;         /* time for the server's answers, in each call; default 1000 */
+    int64_t op_timeout_ms;         /* time for the server's answers, in each call; default 3000 */
     int64_t renewed_lease_ms;      /* lease of a renewed hold; the client renews the hold whenever a
                                    third of this time has passed; at least 30; default 30000 */
     int64_t safety_margin_ms;      /* a hold's validity ends this much earlier; less than half of

@@ -17,7 +17,7 @@ static int check_times(struct rlock_client_opts *opts)
         int64_t *value, fallback, least;
     } times[] = {
         {"connect_timeout_ms", &opts->connect_timeout_ms, 1000, 1},
-        {"op_timeout_ms", &opts->op_timeout_ms, 1000, 1},
+        {"op_timeout_ms", &opts->op_timeout_ms, 3000, 1},
         {"renewed_lease_ms", &opts->renewed_lease_ms, 30000, 30},
         {"safety_margin_ms", &opts->safety_margin_ms, 0, 0},
     };

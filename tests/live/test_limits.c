@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options beyond their limits, options of other kinds, and what questions return that fail. */
+#include "drive/client.h"
 #include "support/user.h"
 #include "support/waiter.h"
 
@@ -37,6 +38,17 @@ FIXTURE_TEST(a_time_without_an_end_counts_as_the_longest, f)
     assert_code(rlock_unlock(user->lock), 0);
     assert_code(rlock_lock_for(user->lock, -2, NULL, NULL), RLOCK_EINVAL);
     assert_detail("wait_ms");
+}
+
+/* As long as Redisson and go-redis wait. */
+FIXTURE_TEST(an_answer_has_three_seconds_by_default, f)
+{
+    struct rlock_client *client = NULL;
+
+    assert_code(
+        rlock_client_open(RLOCK_CLIENT_OPTS(.url = test_server_unix_url(f->server)), &client), 0);
+    assert_true(client->core.opts.op_timeout_us == 3 * RLOCK__SECOND);
+    assert_null(rlock_client_close(client));
 }
 
 /* An answer whose size was never set has any size: the smallest and the largest are refused. */

@@ -54,9 +54,9 @@ static void open_clients(void)
 
     for (unsigned i = 0; i < stage.n_clients; i++) {
         const struct rlock_client_opts *opts =
-            RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = stage.scenario->lease_ms,
-                              .on_lost = on_lost, .on_log_line = on_log,
-                              .log_level = RLOCK_LOG_INFO,
+            RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 1000,
+                              .renewed_lease_ms = stage.scenario->lease_ms, .on_lost = on_lost,
+                              .on_log_line = on_log, .log_level = RLOCK_LOG_INFO,
                               .flags = stage.loops ? RLOCK_CLIENT_USER_LOOP : 0);
 
         (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%u",
