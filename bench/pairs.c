@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pairs [servers pairs [rounds]]: takes and gives back a lock, for callgrind to count the calling
- * thread's instructions in pairs(): see instructions.cmake. With a number of servers, what is
- * counted comes behind counted_from_here(), where the beginning is over; and they are a cluster.
- * One has the lock, another one the map; the others have an entry in that, and do not run.
- * With "rounds" a call waits for the lock instead, and messages wake it: counted is what runs in
- * rounds(), where the program's event loop does what the service thread does otherwise. What is due
- * by the clock, the questions for the map, is left out. */
+ * thread's instructions in pairs(): see instructions.cmake. With a number of servers they are a
+ * cluster, and the pairs that count come behind counted_from_here(). One server has the lock,
+ * another one the map; the others have an entry in that, and do not run. With "rounds" a call waits
+ * for the lock instead, and messages wake it: counted is what runs in rounds(), where the program's
+ * event loop does what the service thread does otherwise. What is due by the clock, the questions
+ * for the map, is left out. */
 #include "support/cluster.h"
 #include "support/run.h"
 #include "support/server.h"
