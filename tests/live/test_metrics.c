@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "drive/client.h"
 #include "support/clients.h"
 #include "support/counts.h"
 
@@ -68,12 +69,12 @@ FIXTURE_WITH_TEST(clients_of_one_url_are_added_up, f, .kind = &kind_reentrant, .
     assert_code(rlock_lock(a), 0);
     assert_code(rlock_lock(b), 0);
     (void)metrics_of(one, two);
-    test_text(line, sizeof(line), "rlock_holds{server=\"%s\"} 2\n", test_server_url(f->server));
+    test_text(line, sizeof(line), "rlock_holds{server=\"%s\"} 2\n", one->address);
     assert_true(has_line(line));
     (void)metrics_of(one, other);
-    test_text(line, sizeof(line), "rlock_holds{server=\"%s\"} 1\n", test_server_url(f->server));
+    test_text(line, sizeof(line), "rlock_holds{server=\"%s\"} 1\n", one->address);
     assert_true(has_line(line));
-    test_text(line, sizeof(line), "rlock_holds{server=\"%s\"} 0\n", test_server_url(f->servers[1]));
+    test_text(line, sizeof(line), "rlock_holds{server=\"%s\"} 0\n", other->address);
     assert_true(has_line(line));
     assert_code(rlock_unlock(a), 0);
     assert_code(rlock_unlock(b), 0);
