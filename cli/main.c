@@ -26,6 +26,16 @@ static const struct verb verbs[] = {
      "  rlock run --wait 30s --lease 10m import -- make import\n"
      "  rlock run --multi order:7,stock:3 -- ./ship.sh\n"
      "  rlock run --redlock redis://a,redis://b,redis://c job -- ./job.sh\n"},
+    {CLI_ACQUIRE, "acquire", cli_acquire, "[options] NAME", 1, 1,
+     "Takes the lock, and prints a text that stands for it. The lock stays taken for --lease.\n"
+     "A program that has the text can take the lock over: keep it secret.\n",
+     "  text=$(rlock acquire --lease 10m deploy)       a lock over several commands\n"},
+    {CLI_EXTEND, "extend", cli_extend, "[options] NAME TEXT", 2, 2,
+     "Keeps the lock of the text for another --lease, and prints a new text. The old text is "
+     "void.\n",
+     "  text=$(rlock extend --lease 10m deploy \"$text\")\n"},
+    {CLI_RELEASE, "release", cli_release, "[options] NAME TEXT", 2, 2,
+     "Releases the lock of the text.\n", "  rlock release deploy \"$text\"\n"},
     {CLI_INFO, "info", cli_info, "[options] NAME...", 1, -1,
      "Shows for each lock the holder, its machine, and the rest of its lease.\n",
      "  rlock info nightly-report\n"
@@ -55,13 +65,16 @@ static const struct {
     {CLI_ALL, CLI_EXIT_REFUSED, "the server refused the request"},
     {CLI_INFO | CLI_LS | CLI_DOCTOR, CLI_EXIT_UNREACHABLE, "the server cannot be reached"},
     {CLI_BREAK, CLI_EXIT_UNREACHABLE, "the server cannot be reached, or the outcome is in doubt"},
+    {CLI_ACQUIRE | CLI_EXTEND | CLI_RELEASE, CLI_EXIT_UNREACHABLE,
+     "the server cannot be reached, or the outcome is in doubt"},
     {CLI_RUN, CLI_EXIT_UNREACHABLE,
      "the server cannot be reached, no quorum, or the outcome is in doubt"},
     {CLI_RUN, CLI_EXIT_LOST, "the lock was lost while the command ran"},
-    {CLI_RUN, CLI_EXIT_BUSY, "another owner holds the lock (--wait 0)"},
+    {CLI_EXTEND | CLI_RELEASE, CLI_EXIT_LOST, "the text's hold has ended, or was taken over"},
+    {CLI_RUN | CLI_ACQUIRE, CLI_EXIT_BUSY, "another owner holds the lock (--wait 0)"},
     {CLI_INFO, CLI_EXIT_BUSY, "one of the locks is held (--check)"},
     {CLI_BREAK, CLI_EXIT_BUSY, "the holder changed meanwhile"},
-    {CLI_RUN, CLI_EXIT_TIMED_OUT, "the wait ended without the lock"},
+    {CLI_RUN | CLI_ACQUIRE, CLI_EXIT_TIMED_OUT, "the wait ended without the lock"},
     {CLI_ALL, CLI_EXIT_OWN, "rlock itself failed"},
     {CLI_RUN, CLI_EXIT_NOT_EXECUTABLE, "the command cannot be executed"},
     {CLI_RUN, CLI_EXIT_NOT_FOUND, "the command was not found"},
@@ -100,7 +113,7 @@ static int help_on(const struct verb *verb)
 {
     printf("Usage: rlock %s %s\n%s\nOptions:\n", verb->name, verb->synopsis, verb->help);
     cli_options_describe(verb->verb);
-    if (verb->verb == CLI_RUN) {
+    if ((verb->verb & (CLI_RUN | CLI_ACQUIRE | CLI_EXTEND)) != 0) {
         (void)fputs("\nA TIME is 300ms, 2s, 1m, 1h, or a bare number of seconds.\n", stdout);
     }
     printf("\nExamples:\n%s", verb->examples);
@@ -132,8 +145,30 @@ static int check_operands(const struct verb *verb, const struct cli_options *opt
     return CLI_EXIT_OK;
 }
 
+/* What concerns texts, which know the kind of their lock. */
+static int check_texts(struct cli_options *opts, enum cli_verb verb)
+{
+    const bool is_several = opts->is_redlock || opts->n_names > 0;
+    const bool has_text = opts->adopt != NULL || verb == CLI_EXTEND || verb == CLI_RELEASE;
+
+    if ((opts->adopt != NULL || opts->at_least_ms != 0) && is_several) {
+        return cli_usage("--adopt and --at-least need one lock on one server");
+    }
+    if (opts->adopt != NULL && (opts->kind != NULL || opts->wait_ms != RLOCK_FOREVER)) {
+        return cli_usage("--adopt does not wait, and the text says which kind of lock it is");
+    }
+    if ((verb == CLI_ACQUIRE || verb == CLI_EXTEND) && opts->lease_ms == 0) {
+        return cli_usage("missing --lease: the lock stays taken for so long");
+    }
+    if (has_text &&
+        !cli_kind_of_text(opts, opts->adopt != NULL ? opts->adopt : opts->operands[1])) {
+        return cli_usage("this is not a text of rlock acquire or rlock extend");
+    }
+    return CLI_EXIT_OK;
+}
+
 /* An option that would say nothing is a mistake. */
-static int check_options(const struct cli_options *opts)
+static int check_options(struct cli_options *opts, enum cli_verb verb)
 {
     const bool is_fair = opts->kind != NULL && strcmp(opts->kind->name, "fair") == 0;
 
@@ -150,7 +185,7 @@ static int check_options(const struct cli_options *opts)
     if (opts->lease_ms != 0 && opts->max_hold_ms != 0) {
         return cli_usage("--lease and --max-hold exclude each other: a fixed lease is not renewed");
     }
-    return CLI_EXIT_OK;
+    return check_texts(opts, verb);
 }
 
 static int run_verb(const struct verb *verb, int argc, char **argv)
@@ -162,7 +197,7 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
         status = help_on(verb);
     } else if (status == CLI_EXIT_OK) {
         status = check_operands(verb, &opts);
-        status = status == CLI_EXIT_OK ? check_options(&opts) : status;
+        status = status == CLI_EXIT_OK ? check_options(&opts, verb->verb) : status;
         status = status == CLI_EXIT_OK ? verb->run(&opts) : status;
     }
     cli_options_fini(&opts);
@@ -184,7 +219,8 @@ static int dispatch(int argc, char **argv)
     const struct verb *verb = argc > 1 ? find_verb(argv[1]) : NULL;
 
     if (argc < 2) {
-        return cli_usage("missing command: run, info, ls, break or doctor");
+        return cli_usage(
+            "missing command: run, acquire, extend, release, info, ls, break or doctor");
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
@@ -198,7 +234,9 @@ static int dispatch(int argc, char **argv)
     if (verb != NULL) {
         return run_verb(verb, argc - 1, argv + 1);
     }
-    return cli_usage("'%s' is not a command: run, info, ls, break or doctor", argv[1]);
+    return cli_usage("'%s' is not a command: run, acquire, extend, release, info, ls, break or "
+                     "doctor",
+                     argv[1]);
 }
 
 int main(int argc, char **argv)

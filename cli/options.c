@@ -16,14 +16,6 @@
 #define NO_NUMBER INT_MIN
 #define NOT_A_TIME "is not a duration (300ms, 2s, 1m, 1h)"
 
-/* One line per kind of lock. */
-static const struct cli_kind kinds[] = {
-    {"reentrant", rlock_reentrant_new}, {"non-reentrant", rlock_nonreentrant_new},
-    {"spin", rlock_spin_new},           {"fenced", rlock_fenced_new},
-    {"fair", rlock_fair_new},           {"read", rlock_read_new},
-    {"write", rlock_write_new},
-};
-
 /* What an option does with its value. */
 enum does { SETS, GIVES_TEXT, GIVES_TIME, CALLS };
 
@@ -42,27 +34,16 @@ struct spec {
     const char *help;
 };
 
-static const char *set_kind(struct cli_options *opts, char *value)
-{
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (strcmp(value, kinds[i].name) == 0) {
-            opts->kind = &kinds[i];
-            return NULL;
-        }
-    }
-    return "is not a kind of lock (reentrant, non-reentrant, spin, fenced, fair, read, write)";
-}
-
 static const char *set_shared(struct cli_options *opts, char *value)
 {
     (void)value;
-    return set_kind(opts, (char[]){"read"});
+    return cli_kind_set(opts, (char[]){"read"});
 }
 
 static const char *set_exclusive(struct cli_options *opts, char *value)
 {
     (void)value;
-    return set_kind(opts, (char[]){"write"});
+    return cli_kind_set(opts, (char[]){"write"});
 }
 
 static const char *set_nonblock(struct cli_options *opts, char *value)
@@ -166,6 +147,8 @@ static const char *set_sentinel_password_file(struct cli_options *opts, char *va
     return read_password(&opts->sentinel_password, &opts->sentinel_password_file, value);
 }
 
+#define TAKES (CLI_RUN | CLI_ACQUIRE)
+#define TEXTS (CLI_ACQUIRE | CLI_EXTEND | CLI_RELEASE)
 #define ANSWERS (CLI_INFO | CLI_LS | CLI_BREAK | CLI_DOCTOR)
 #define SWITCH(member) .does = SETS, .at = offsetof(struct cli_options, member)
 #define TEXT(member) .does = GIVES_TEXT, .at = offsetof(struct cli_options, member)
@@ -174,24 +157,30 @@ static const char *set_sentinel_password_file(struct cli_options *opts, char *va
 #define CALL(fn) .does = CALLS, .set = (fn)
 
 static const struct spec specs[] = {
-    {"wait", 'w', "TIME", CLI_RUN, TIME(wait_ms, 0),
+    {"wait", 'w', "TIME", TAKES, TIME(wait_ms, 0),
      .help = "give up after TIME; 0 tries once (default: wait forever)"},
-    {"nonblock", 'n', NULL, CLI_RUN, CALL(set_nonblock), .help = "like --wait 0"},
-    {"conflict-exit-code", 'E', "N", CLI_RUN, CALL(set_conflict_status),
+    {"nonblock", 'n', NULL, TAKES, CALL(set_nonblock), .help = "like --wait 0"},
+    {"conflict-exit-code", 'E', "N", TAKES, CALL(set_conflict_status),
      .help = "exit with N if the lock cannot be acquired (default: 123, 124)"},
     {"lease", 0, "TIME", CLI_RUN, TIME(lease_ms, 10),
      .help = "hold the lock for at most TIME, without renewal"},
+    {"lease", 0, "TIME", CLI_ACQUIRE | CLI_EXTEND, TIME(lease_ms, 10),
+     .help = "the lock stays taken for TIME, unless the text is used before (required)"},
+    {"at-least", 0, "TIME", CLI_RUN, TIME(at_least_ms, 10),
+     .help = "keep the lock taken for TIME, even if the command ends sooner"},
+    {"adopt", 0, "TEXT", CLI_RUN, TEXT(adopt),
+     .help = "take over the hold of this text, from rlock acquire, instead of waiting"},
     {"renewed-lease", 0, "TIME", CLI_RUN, TIME(renewed_lease_ms, 30),
      .help = "renewed lease: a crash frees the lock after TIME (default: 30s)"},
     {"max-hold", 0, "TIME", CLI_RUN, TIME(max_hold_ms, 1), .help = "stop renewing after TIME"},
-    {"kind", 0, "KIND", CLI_RUN, CALL(set_kind),
+    {"kind", 0, "KIND", TAKES, CALL(cli_kind_set),
      .help = "reentrant (the default), non-reentrant, spin, fenced, fair, read, write"},
-    {"kind", 0, "KIND", CLI_INFO | CLI_BREAK, CALL(set_kind),
+    {"kind", 0, "KIND", CLI_INFO | CLI_BREAK, CALL(cli_kind_set),
      .help = "kind of lock (default: as on the server); read or write selects one side"},
-    {"shared", 's', NULL, CLI_RUN, CALL(set_shared), .help = "like --kind read"},
-    {"exclusive", 'x', NULL, CLI_RUN, CALL(set_exclusive),
+    {"shared", 's', NULL, TAKES, CALL(set_shared), .help = "like --kind read"},
+    {"exclusive", 'x', NULL, TAKES, CALL(set_exclusive),
      .help = "like --kind write: excludes --shared and --exclusive"},
-    {"fair-slot", 0, "TIME", CLI_RUN, TIME(fair_slot_ms, 1000),
+    {"fair-slot", 0, "TIME", TAKES, TIME(fair_slot_ms, 1000),
      .help = "fair: longest wait of all users, equal for all of them (default: 300s)"},
     {"no-reentry", 0, NULL, CLI_RUN, SWITCH(no_reentry),
      .help = "an owner that holds the lock cannot take it again"},
@@ -203,11 +192,11 @@ static const struct spec specs[] = {
      .help = "take NAME on most of these independent servers: URL,URL,URL"},
     {"max-lease", 0, "TIME", CLI_RUN, CALL(set_max_lease),
      .help = "RedLock: ignore a server for TIME after its restart; 0: off (default: 30s)"},
-    {"acks", 0, "N", CLI_RUN | CLI_DOCTOR, CALL(set_acks),
+    {"acks", 0, "N", CLI_RUN | TEXTS | CLI_DOCTOR, CALL(set_acks),
      .help = "replicas that must acknowledge: N, all, off, or auto (all that can be promoted)"},
-    {"acks-on-disk", 0, NULL, CLI_RUN | CLI_DOCTOR, SWITCH(acks_on_disk),
+    {"acks-on-disk", 0, NULL, CLI_RUN | TEXTS | CLI_DOCTOR, SWITCH(acks_on_disk),
      .help = "the server and these replicas must acknowledge from disk"},
-    {"announce-both", 0, NULL, CLI_RUN | CLI_BREAK | CLI_DOCTOR, SWITCH(announce_both),
+    {"announce-both", 0, NULL, CLI_RUN | TEXTS | CLI_BREAK | CLI_DOCTOR, SWITCH(announce_both),
      .help = "in a cluster: exchange wake-ups with Redisson before 3.22 too"},
     {"check", 0, NULL, CLI_INFO, SWITCH(check),
      .help = "exit with 123 if one of the locks is held"},
@@ -372,10 +361,10 @@ int cli_options_parse(struct cli_options *opts, enum cli_verb verb, int argc, ch
 {
     int status;
 
-    *opts = (struct cli_options){.wait_ms = RLOCK_FOREVER,
-                                 .conflict_status = -1,
-                                 .acks = verb == CLI_RUN || verb == CLI_DOCTOR ? RLOCK_ACKS_AUTO
-                                                                               : RLOCK_ACKS_OFF};
+    *opts = (struct cli_options){
+        .wait_ms = RLOCK_FOREVER,
+        .conflict_status = -1,
+        .acks = (verb & (CLI_RUN | TEXTS | CLI_DOCTOR)) != 0 ? RLOCK_ACKS_AUTO : RLOCK_ACKS_OFF};
     status = parse_words(opts, verb, argc, argv);
     if (status == 0 && verb != CLI_RUN && opts->command != NULL) { /* names that start with - */
         const int rest = argc - (int)(opts->command - argv);

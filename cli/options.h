@@ -14,7 +14,10 @@ enum cli_verb {
     CLI_LS = 4,
     CLI_BREAK = 8,
     CLI_DOCTOR = 16,
-    CLI_ALL = 31
+    CLI_ACQUIRE = 32,
+    CLI_EXTEND = 64,
+    CLI_RELEASE = 128,
+    CLI_ALL = 255
 };
 
 /* Makes a lock of a kind, as the library's constructors do. */
@@ -57,6 +60,8 @@ struct cli_options {
     int64_t max_hold_ms;
     int64_t max_lease_ms; /* RedLock: 0 the library's default, negative off */
     int64_t fair_slot_ms; /* 0: the library's default */
+    int64_t at_least_ms;  /* 0: no longer than the command runs */
+    const char *adopt;    /* a text; NULL: none */
     int conflict_status;  /* what to exit with when the lock is not had; -1: as the code says */
     bool no_reentry;
     bool check;
@@ -72,6 +77,11 @@ struct cli_options {
 /* Fills *opts from argv, which begins with the command's name; hides passwords there on the way.
  * Returns 0 or 64. */
 int cli_options_parse(struct cli_options *opts, enum cli_verb verb, int argc, char **argv);
+
+/* Sets the kind of lock with this name. Returns NULL, or what is wrong with the name. */
+const char *cli_kind_set(struct cli_options *opts, char *value);
+/* Sets the kind of lock that a text of rlock_detach() is for. False: it is no such text. */
+bool cli_kind_of_text(struct cli_options *opts, const char *text);
 
 /* Erases what is secret, and frees. */
 void cli_options_fini(struct cli_options *opts);

@@ -5,6 +5,7 @@
  * command from then on.
  */
 #include "child.h"
+#include "handover.h"
 #include "say.h"
 #include "signals.h"
 #include "team.h"
@@ -19,10 +20,12 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FIRST_MS 1000
-#define ASK_MS 200 /* what a single try waits to learn who holds the lock */
+#define LEASE_MIN_MS 10 /* the library's */
+#define ASK_MS 200      /* what a single try waits to learn who holds the lock */
 
 struct run {
     struct cli_options *opts;
@@ -34,9 +37,18 @@ struct run {
     struct cli_team team;
     struct rlock_handle *lock; /* the team's */
     struct rlock_grant grant;
+    int64_t taken_ms; /* CLOCK_BOOTTIME: when the lock was taken */
     struct cli_child child;
     bool is_settled; /* the server said that the lock is free again: nothing is under way */
 };
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
 
 static int fail_own(const struct run *run, const char *what, int error)
 {
@@ -77,7 +89,12 @@ static int take_within(struct run *run)
     const bool long_wait = run->opts->is_redlock && (wait_ms < 0 || wait_ms > FIRST_MS);
     const struct rlock_take *how =
         RLOCK_TAKE(.lease_ms = run->opts->lease_ms, .cancel = run->cancel);
-    int code = rlock_lock_for(run->lock, long_wait ? FIRST_MS : wait_ms, how, &run->grant);
+    int code;
+
+    if (run->opts->adopt != NULL) {
+        return cli_adopt(run->lock, run->opts->adopt, how, &run->grant);
+    }
+    code = rlock_lock_for(run->lock, long_wait ? FIRST_MS : wait_ms, how, &run->grant);
 
     if (long_wait && (code == RLOCK_ETIMEDOUT || code == RLOCK_ENOQUORUM ||
                       code == RLOCK_ENOTREPLICATED || code == RLOCK_EINDOUBT)) {
@@ -123,7 +140,8 @@ static int fail_take(struct run *run, int code, int no_signals)
     if (cli_signals_caught() != 0 && (code == 0 || code == RLOCK_ECANCELED)) {
         return CLI_EXIT_SIGNAL + cli_signals_caught();
     }
-    return cli_fail(run->opts, run->name, code);
+    return run->opts->adopt != NULL ? cli_fail_adopt(run->opts, run->name, code)
+                                    : cli_fail(run->opts, run->name, code);
 }
 
 /*
@@ -134,10 +152,11 @@ static bool take(struct run *run, int *ret_status)
 {
     int code, no_signals;
 
-    if (run->opts->wait_ms != 0) {
+    if (run->opts->wait_ms != 0 && run->opts->adopt == NULL) {
         begin_waiting(run);
     }
     code = take_within(run);
+    run->taken_ms = now_ms();
     cli_waiting_end(&run->waiting);
     no_signals = cli_signals_block(&run->signals);
     if (code == 0 && no_signals == 0 && cli_signals_caught() == 0) {
@@ -192,11 +211,24 @@ static void say_lost(const struct run *run, enum cli_stage stage)
             run->opts->server);
 }
 
+/* Gives the lock up, or leaves it taken for the rest of the least time. */
+static int leave(const struct run *run)
+{
+    const int64_t rest_ms = run->taken_ms + run->opts->at_least_ms - now_ms();
+    char text[RLOCK_TEXT_SIZE];
+    int code = RLOCK_EINVAL;
+
+    if (run->opts->at_least_ms != 0 && rest_ms >= LEASE_MIN_MS) {
+        code = cli_detach(run->lock, rest_ms, text);
+    }
+    return code == 0 || code == RLOCK_ELOST ? code : rlock_unlock(run->lock);
+}
+
 /* Releases the lock; the command's own status stands unless it ran without the lock, or was
  * stopped. */
 static int release(struct run *run, enum cli_stage stage, int status)
 {
-    const int code = rlock_unlock(run->lock);
+    const int code = leave(run);
     const bool lost = code == RLOCK_ELOST || code == RLOCK_ENOTOWNER;
 
     run->is_settled = code == 0 && !run->opts->is_redlock;

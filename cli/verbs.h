@@ -9,6 +9,9 @@
 typedef int cli_verb_fn(struct cli_options *opts);
 
 int cli_run(struct cli_options *opts);
+int cli_acquire(struct cli_options *opts);
+int cli_extend(struct cli_options *opts);
+int cli_release(struct cli_options *opts);
 int cli_info(struct cli_options *opts);
 int cli_ls(struct cli_options *opts);
 int cli_break(struct cli_options *opts);

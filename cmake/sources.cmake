@@ -225,6 +225,8 @@ set(RLOCK_CLI_SOURCES
     cli/doctor.c
     cli/duration.c
     cli/find.c
+    cli/handover.c
+    cli/kinds.c
     cli/ls.c
     cli/main.c
     cli/options.c

@@ -40,13 +40,13 @@ _rlock() {
     case $before in
         --password-file | --sentinel-password-file | --cacert | --cert | --key) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
         --kind) words='reentrant non-reentrant spin fenced fair read write' ;;
-        --wait | -w | --lease | --renewed-lease | --max-hold | --fair-slot | --max-lease) words='300ms 2s 1m 1h' ;;
+        --wait | -w | --lease | --at-least | --renewed-lease | --max-hold | --fair-slot | --max-lease) words='300ms 2s 1m 1h' ;;
         *)
             if ((COMP_CWORD == 1)); then
-                words='run info ls break doctor --help --version'
+                words='run acquire extend release info ls break doctor --help --version'
             elif [[ $word = -* ]]; then
                 words=$("$command" "$verb" --help 2>/dev/null | sed -nE 's/^ +(-[A-Za-z], )?(--[a-z-]+).*/\2/p')
-            elif [[ $verb = run || $verb = info || $verb = break ]]; then
+            elif [[ $verb = @(run|acquire|extend|release|info|break) ]]; then
                 # bash splits words at colons, as in order:7 and in a URL; what stands before the last one stays
                 read -ra line <<<"${COMP_LINE:0:COMP_POINT}"
                 if [[ $COMP_LINE = *[[:space:]] ]]; then line+=(''); fi

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kinds of locks, by the names that the command line and texts have for them. */
+#include "options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* One line per kind of lock. */
+static const struct cli_kind kinds[] = {
+    {"reentrant", rlock_reentrant_new}, {"non-reentrant", rlock_nonreentrant_new},
+    {"spin", rlock_spin_new},           {"fenced", rlock_fenced_new},
+    {"fair", rlock_fair_new},           {"read", rlock_read_new},
+    {"write", rlock_write_new},
+};
+
+const char *cli_kind_set(struct cli_options *opts, char *value)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(value, kinds[i].name) == 0) {
+            opts->kind = &kinds[i];
+            return NULL;
+        }
+    }
+    return "is not a kind of lock (reentrant, non-reentrant, spin, fenced, fair, read, write)";
+}
+
+bool cli_kind_of_text(struct cli_options *opts, const char *text)
+{
+    const char *at = strchr(text, ':'), *end = at != NULL ? strchr(at + 1, ':') : NULL;
+    char kind[16];
+
+    if (end == NULL || (size_t)(end - at) > sizeof(kind)) {
+        return false;
+    }
+    (void)snprintf(kind, sizeof(kind), "%.*s", (int)(end - at - 1), at + 1);
+    return cli_kind_set(opts, kind) == NULL;
+}
