@@ -4,6 +4,7 @@
 # With ${MANY}: a pair of "${PAIRS} ${MANY} <pairs>" takes at most ${PERCENT} of what a pair of "${PAIRS} 1 <pairs>" does.
 # With ${COUNTED}: the functions whose names begin with it are counted in place of pairs(), without ${EXCLUDED} in them.
 # The program has ${COUNTED} as one argument more.
+# With ${PERCENT} and without ${MANY}: what is counted takes at most so many percent of what pairs() does.
 if(COUNTED)
     set(excluded --toggle-collect=${EXCLUDED})
     set(mode ${COUNTED})
@@ -30,6 +31,14 @@ endfunction()
 if(MANY)
     count_instructions(each ${MANY} 1000 ${mode})
     count_instructions(one 1 1000 ${mode})
+    math(EXPR CEILING "${one} * ${PERCENT} / 100")
+elseif(PERCENT)
+    count_instructions(each 1 1000 ${mode})
+    set(counted ${COUNTED})
+    set(COUNTED pairs)
+    set(mode)
+    count_instructions(one 1 1000)
+    set(COUNTED ${counted})
     math(EXPR CEILING "${one} * ${PERCENT} / 100")
 else()
     count_instructions(each)

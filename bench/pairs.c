@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pairs [servers pairs [rounds]]: takes and gives back a lock, for callgrind to count the calling
+/* pairs [servers pairs [rounds|traced]]: takes and gives back a lock. callgrind counts the calling
  * thread's instructions in pairs(): see instructions.cmake. With a number of servers they are a
  * cluster, and the pairs that count come behind counted_from_here(). One server has the lock,
  * another one the map; the others have an entry in that, and do not run. With "rounds" a call waits
  * for the lock instead, and messages wake it: counted is what runs in rounds(), where the program's
  * event loop does what the service thread does otherwise. What is due by the clock, the questions
- * for the map, is left out. */
+ * for the map, is left out. With "traced" the client has an empty on_trace: counted is traced() in
+ * place of pairs(). */
 #include "support/cluster.h"
 #include "support/run.h"
 #include "support/server.h"
@@ -14,6 +15,7 @@
 #include <rlock/rlock.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { PAIRS = 500, FIRST = 500 };
 
@@ -32,8 +34,23 @@ static __attribute__((noinline)) void pairs(struct rlock_handle *lock, size_t n)
     }
 }
 
+static __attribute__((noinline)) void traced(struct rlock_handle *lock, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        TEST_CHECK(rlock_lock(lock) == 0);
+        TEST_CHECK(rlock_unlock(lock) == 0);
+    }
+}
+
+static void trace(const struct rlock_trace *trace, void *payload)
+{
+    (void)trace;
+    (void)payload;
+}
+
 static void lock_and_unlock(const struct rlock_client_opts *opts, size_t first, size_t n)
 {
+    const bool is_traced = opts->on_trace != NULL;
     struct rlock_client *client = NULL;
     struct rlock_handle *lock = NULL;
 
@@ -42,8 +59,8 @@ static void lock_and_unlock(const struct rlock_client_opts *opts, size_t first, 
     TEST_CHECK(rlock_lock(lock) == 0 && rlock_unlock(lock) == 0);
     pairs(lock, first);
     counted_from_here();
-    pairs(lock, n);
-    printf("pairs: %zu\n", n);
+    (is_traced ? traced : pairs)(lock, n);
+    printf("%s: %zu\n", is_traced ? "traced" : "pairs", n);
     rlock_free(lock);
     rlock_client_close(client);
 }
@@ -126,7 +143,10 @@ int main(int argc, char **argv)
         opts.on_address = map_added;
     }
     opts.url = url;
-    if (argc == 4) {
+    if (argc == 4 && strcmp(argv[3], "traced") == 0) {
+        opts.on_trace = trace;
+    }
+    if (argc == 4 && opts.on_trace == NULL) {
         opts.flags = RLOCK_CLIENT_USER_LOOP;
         opts.acks = RLOCK_ACKS_OFF;
         messages(&opts, servers[0], times);

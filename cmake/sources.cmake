@@ -33,9 +33,12 @@ set(RLOCK_SOURCES
     src/client/owner.c
     src/client/process.c
     src/client/query.c
+    src/client/query_sum.c
     src/client/single.c
     src/client/stats.c
+    src/client/take.c
     src/client/text.c
+    src/client/trace.c
     src/drive/ask.c
     src/drive/background.c
     src/drive/wakeup_fd.c

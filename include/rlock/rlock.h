@@ -331,6 +331,52 @@ RLOCK_API bool rlock_login_is_sentinel(const struct rlock_login *login);
  */
 typedef int rlock_login_fn(struct rlock_login *login, void *payload);
 
+/* The calls that traces report. */
+enum {
+    RLOCK_CALL_LOCK = 1,     /* takes a lock: rlock_lock_for() and so on */
+    RLOCK_CALL_UNLOCK,       /* rlock_unlock_as() and so on */
+    RLOCK_CALL_EXTEND,       /* rlock_extend() */
+    RLOCK_CALL_FORCE_UNLOCK, /* rlock_force_unlock() */
+    RLOCK_CALL_INSPECT,      /* rlock_inspect() */
+    RLOCK_CALL_DETACH,       /* rlock_detach() */
+    RLOCK_CALL_ADOPT         /* rlock_adopt() */
+};
+
+/* A call that has ended. Borrowed: valid during the callback. */
+struct rlock_trace {
+    size_t size;
+    size_t name_len;
+    const char *name;   /* the lock's name, with a NUL byte after name_len bytes */
+    const char *kind;   /* "reentrant", … */
+    const char *server; /* the address of the server that it asked last; "" for a multi-lock or
+                           RedLock */
+    void *context;      /* rlock_take.context; otherwise NULL */
+    uint64_t owner;     /* the owner's id; 0: the calling thread, or a call without an owner */
+    uint64_t token;     /* LOCK and ADOPT that returned 0, UNLOCK, DETACH: the fencing number of a
+                           fenced lock; 0 for other kinds */
+    int64_t total_us;   /* from the call's begin to its end */
+    int64_t waited_us;  /* of this, the wait for the holder, for earlier calls and so on */
+    int64_t server_us;  /* the rest: the wait for the server, or for a connection to it. For a
+                           multi-lock or RedLock that of the member that took longest */
+    int64_t held_us;    /* UNLOCK, DETACH: how long the owner had the hold; 0: unknown */
+    int call;           /* RLOCK_CALL_… */
+    int code;           /* the code that the call returns */
+    uint32_t requests;  /* how often it asked a server; for a multi-lock or RedLock the number of
+                           its calls for members */
+    uint32_t levels;    /* how many levels the owner holds now; FORCE_UNLOCK, INSPECT: 0 */
+};
+
+/*
+ * Receives each call that asked a server, once, at its end. A call that asked none has no trace:
+ * for example an unlock that handed the hold over, or a call that was refused at once.
+ * The callback delays the call, or all callbacks of an async call. Therefore it must neither wait
+ * nor call a function of this library.
+ * Threads: the thread that called; for async calls the thread that runs rlock_done_fn, before that
+ * callback. Several threads may run it at the same time. A call on a handle may outlive its client:
+ * payload must live until no thread is in such a call.
+ */
+typedef void rlock_trace_fn(const struct rlock_trace *trace, void *payload);
+
 /* Options of a client. The client copies all but payload. Set with RLOCK_CLIENT_OPTS(). */
 struct rlock_client_opts {
     size_t size;
@@ -366,6 +412,7 @@ struct rlock_client_opts {
     rlock_address_fn *on_address;   /* rewrites addresses; default: none, the client uses the
                                        addresses that servers advertise */
     rlock_login_fn *on_login;       /* gives user and password at each connection; default: none */
+    rlock_trace_fn *on_trace;       /* receives each call that asked a server; default: none */
     void *payload; /* passed to the callbacks; must live until the client is closed */
     /*
      * Number of replicas that must acknowledge a grant or a renewal before the client relies on it:
@@ -706,6 +753,8 @@ RLOCK_API void rlock_cancel_fire(struct rlock_cancel *cancel);
 struct rlock_take {
     size_t size;
     struct rlock_cancel *cancel; /* ends the wait; must live until the call ends; default: none */
+    void *context;               /* handed to on_trace; default NULL */
+    void *reserved;              /* NULL; anything else returns RLOCK_EINVAL */
     int64_t lease_ms; /* a fixed lease, at least 10 and longer than the client's safety_margin_ms;
                          0: the client renews the lease until the unlock; default 0 */
     uint64_t owner;   /* the owner's id; 0: the calling thread; default 0 */

@@ -216,6 +216,7 @@ struct take {
     const cancel_signal *cancel = nullptr; /* ends the wait; must live until the call returns, for
                                               an async call until it is complete; default: none */
     milliseconds lease{0};                 /* a fixed lease; 0: renewed until unlock; default 0 */
+    void *context = nullptr;               /* handed to on_trace; default: none */
 };
 
 /* A grant of a lock. */
@@ -428,8 +429,13 @@ class handle_view
   protected:
     static rlock_take native_take(const take &how, std::uint64_t owner) noexcept
     {
-        return {sizeof(rlock_take), how.cancel != nullptr ? how.cancel->native() : nullptr,
-                how.lease.count(), owner, 0};
+        return {sizeof(rlock_take),
+                how.cancel != nullptr ? how.cancel->native() : nullptr,
+                how.context,
+                nullptr,
+                how.lease.count(),
+                owner,
+                0};
     }
     static grant given(const rlock_grant &granted) noexcept
     {
@@ -717,7 +723,7 @@ struct lock_options : rlock_opts {
 
 /*
  * Options of a client, with the member names of struct rlock_client_opts; all start as default.
- * Four std::function members replace its function pointers and payload, which are not used. They
+ * Five std::function members replace its function pointers and payload, which are not used. They
  * follow the rules of their C types. They must not throw: an exception ends the program.
  */
 struct client_options : rlock_client_opts {
@@ -727,6 +733,7 @@ struct client_options : rlock_client_opts {
     std::function<void(const rlock_log_line &line)> on_log_line; /* default: none */
     std::function<void(rlock_address &address)> on_address;      /* default: none */
     std::function<int(rlock_login &login)> on_login;             /* default: none */
+    std::function<void(const rlock_trace &trace)> on_trace;      /* default: none */
 };
 
 /*
@@ -812,6 +819,7 @@ class client
             asked.on_log_line = opts.on_log_line ? log : nullptr;
             asked.on_address = opts.on_address ? map : nullptr;
             asked.on_login = opts.on_login ? log_in : nullptr;
+            asked.on_trace = opts.on_trace ? trace : nullptr;
             asked.payload = this;
             const int code = rlock_client_open(&asked, &opened);
             native.reset(opened);
@@ -828,6 +836,10 @@ class client
         static int log_in(rlock_login *login, void *self) noexcept
         {
             return static_cast<state *>(self)->opts.on_login(*login);
+        }
+        static void trace(const rlock_trace *trace, void *self) noexcept
+        {
+            static_cast<state *>(self)->opts.on_trace(*trace);
         }
         static void map(rlock_address *address, void *self) noexcept
         {

@@ -109,8 +109,8 @@ struct rlock_stats {
     }
 
 /*
- * Gets the counts of a client. Local: no I/O. It takes the client's mutexes for some
- * microseconds. A callback may call it, but not on_trace.
+ * Gets the counts of a client. Local: no I/O. It takes the client's mutexes: for microseconds, or
+ * longer while very many calls wait. A callback may call it, but not on_trace.
  * Returns 0, RLOCK_EINVAL (client or ret_stats is NULL, or the size is not set), RLOCK_EFORKED.
  */
 RLOCK_API int rlock_client_stats(const struct rlock_client *client, struct rlock_stats *ret_stats);
@@ -121,8 +121,8 @@ RLOCK_API int rlock_client_stats(const struct rlock_client *client, struct rlock
  * The call writes into ret_text like snprintf(): at most size bytes with the NUL at the end. It
  * leaves out the rest. The metrics change meanwhile, so leave room when you call again.
  * ret_text: may be NULL if size is 0.
- * Local: no I/O. It takes each client's mutexes for some microseconds. A callback may call it, but
- * not on_trace.
+ * Local: no I/O. It takes each client's mutexes, like rlock_client_stats(). A callback may call
+ * it, but not on_trace.
  * Returns the length of the whole text without the NUL; or RLOCK_EINVAL (an argument is NULL),
  * RLOCK_EFORKED, RLOCK_ENOMEM.
  */

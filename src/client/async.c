@@ -8,7 +8,8 @@
 #include "base/sized.h"
 #include "client/lock.h"
 
-enum asked { TAKE, LEAVE, EXTEND, DETACH, ADOPT, FORCE, INSPECT };
+/* In the order of RLOCK_CALL_…. */
+enum asked { TAKE, LEAVE, EXTEND, FORCE, INSPECT, DETACH, ADOPT };
 
 struct rlock_op {
     struct rlock__op op;
@@ -19,13 +20,13 @@ struct rlock_op {
     void *payload;
     atomic_uint refs;
     atomic_int code; /* RLOCK_UNDER_WAY until all else is there */
-    uint64_t owner;  /* TAKE, EXTEND, ADOPT */
+    uint64_t owner;  /* FORCE, INSPECT: 0 */
     bool was_locked;
     const struct rlock_info *info; /* INSPECT: what the servers said; the inquiry's */
 };
 
 /* Those of a group and of an inquiry are behind it; a single lock has none until it needs them, for
- * very many may wait for it. Behind an ADOPT is its text. */
+ * very many may wait for it. Behind an ADOPT is its text. Behind that is what a trace needs. */
 static struct rlock__texts *texts_of(struct rlock_op *op)
 {
     return (struct rlock__texts *)(op + 1);
@@ -58,13 +59,19 @@ struct rlock_op *rlock_op_unref(struct rlock_op *op)
 static void finish(struct rlock__op *inner)
 {
     struct rlock_op *op = inner->payload;
+    const int call = (int)op->asked + RLOCK_CALL_LOCK;
 
     if (op->inquiry != NULL) {
-        inner->code = rlock__inquiry_end(op->inquiry, &op->info, &op->was_locked);
+        inner->code = rlock__inquiry_end(op->inquiry, &op->info, &op->was_locked, inner->tracing);
         (void)rlock__count_query(op->lock, op->asked == FORCE, inner->code);
         (void)snprintf(inner->texts->detail, sizeof(inner->texts->detail), "%s",
                        inner->code == 0 ? "" : rlock_detail());
         inner->texts->facts = *rlock__last_facts();
+    }
+    if (inner->tracing != NULL && op->inquiry != NULL) {
+        rlock__trace_tell(op->lock, inner->tracing, call, inner->code, op->owner);
+    } else {
+        rlock__trace_end(op->lock, inner, call, inner->code, op->owner);
     }
     atomic_store(&op->code, inner->code);
     if (op->done != NULL) {
@@ -79,7 +86,10 @@ static int op_new(enum asked asked, struct rlock_handle *lock, rlock_done_fn *do
 {
     bool needs = lock->group != NULL || asked == FORCE || asked == INSPECT;
     size_t more = needs ? sizeof(struct rlock__texts) : asked == ADOPT ? RLOCK_TEXT_SIZE : 0;
-    struct rlock_op *op = calloc(1, sizeof(*op) + more);
+    size_t size = sizeof(struct rlock_op) + more;
+    bool is_traced = lock->client->opts.on_trace != NULL;
+    char *at = calloc(1, size + (is_traced ? sizeof(struct rlock__tracing) : 0));
+    struct rlock_op *op = (struct rlock_op *)(void *)at;
 
     if (op == NULL) {
         return rlock__fail(RLOCK_ENOMEM, "no memory");
@@ -93,6 +103,7 @@ static int op_new(enum asked asked, struct rlock_handle *lock, rlock_done_fn *do
         .payload = payload,
         .refs = 2,
         .code = RLOCK_UNDER_WAY};
+    rlock__trace_begin(lock, NULL, (struct rlock__tracing *)(void *)(at + size), &op->op.tracing);
     *ret_op = op;
     return 0;
 }
@@ -120,6 +131,13 @@ static int check_owner(uint64_t owner)
 
 /* ---- The calls ---- */
 
+static void set_context(struct rlock_op *op, const struct rlock_take *take)
+{
+    if (op->op.tracing != NULL) {
+        op->op.tracing->context = take->context;
+    }
+}
+
 int rlock_lock_async(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take,
                      rlock_done_fn *done, void *payload, struct rlock_op **ret_op)
 {
@@ -135,6 +153,7 @@ int rlock_lock_async(struct rlock_handle *lock, int64_t wait_ms, const struct rl
         struct rlock__owner owner = {.id = checked.owner, .given = true};
 
         op->owner = checked.owner;
+        set_context(op, &checked);
         code =
             started(op, lock->vtable->begin_take(lock, wait_ms, &checked, owner, &op->op), ret_op);
     }
@@ -153,6 +172,7 @@ int rlock_unlock_async(struct rlock_handle *lock, uint64_t owner, rlock_done_fn 
     if (code == 0) {
         struct rlock__owner given = {.id = owner, .given = true};
 
+        op->owner = owner;
         code = started(op, lock->vtable->begin_leave(lock, given, &op->op), ret_op);
     }
     return code;
@@ -190,6 +210,7 @@ int rlock_detach_async(struct rlock_handle *lock, uint64_t owner, int64_t lease_
     if (code == 0) {
         struct rlock__owner given = {.id = owner, .given = true};
 
+        op->owner = owner;
         code = rlock__single_detach(lock, lease_ms * RLOCK__MS, given, &op->op);
         code = started(op, code, ret_op);
     }
@@ -213,7 +234,8 @@ int rlock_adopt_async(struct rlock_handle *lock, const char *text, const struct 
         struct rlock__owner owner = {.id = checked.owner, .given = true};
 
         op->owner = checked.owner;
-        from = strcpy((char *)(op + 1), from);
+        set_context(op, &checked);
+        from = memcpy(op + 1, from, strlen(from) + 1);
         code = rlock__single_adopt(lock, from, &checked, owner, &op->op);
         code = started(op, code, ret_op);
     }

@@ -10,6 +10,7 @@ int rlock_extend(struct rlock_handle *lock, uint64_t id, int64_t lease_ms,
     RLOCK__WHOLE;
     struct rlock__texts texts;
     struct rlock__op op = {.texts = &texts, .wants_standing = ret_grant != NULL};
+    struct rlock__tracing tracing;
     struct rlock__owner owner;
     int code = rlock__lock_check_open(lock);
 
@@ -23,8 +24,10 @@ int rlock_extend(struct rlock_handle *lock, uint64_t id, int64_t lease_ms,
         code = rlock__fail(RLOCK_ENOTOWNER, "not held by this owner");
     }
     if (code == 0) {
+        rlock__trace_begin(lock, NULL, &tracing, &op.tracing);
         code = lock->vtable->begin_extend(lock, lease_ms * RLOCK__MS, owner, &op);
         code = rlock__lock_end(lock, &op, code);
+        rlock__trace_end(lock, &op, RLOCK_CALL_EXTEND, code, id);
     }
     if (code == 0 && ret_grant != NULL) {
         rlock__grant_give(&op.standing, id, rlock__now_us(), ret_grant);

@@ -20,6 +20,7 @@ int rlock_detach(struct rlock_handle *lock, uint64_t id, int64_t lease_ms,
     RLOCK__WHOLE;
     struct rlock__texts texts;
     struct rlock__op op = {.texts = &texts};
+    struct rlock__tracing tracing;
     struct rlock__owner owner;
     int code = rlock__detach_read(lock, &lease_ms);
 
@@ -32,8 +33,10 @@ int rlock_detach(struct rlock_handle *lock, uint64_t id, int64_t lease_ms,
         code = rlock__fail(RLOCK_ENOTOWNER, "not held by this owner");
     }
     if (code == 0) {
+        rlock__trace_begin(lock, NULL, &tracing, &op.tracing);
         code = rlock__single_detach(lock, lease_ms * RLOCK__MS, owner, &op);
         code = rlock__lock_end(lock, &op, code);
+        rlock__trace_end(lock, &op, RLOCK_CALL_DETACH, code, id);
     }
     if (code == 0) {
         rlock__text_of_detach(lock, &op, ret_text);
@@ -70,6 +73,7 @@ int rlock_adopt(struct rlock_handle *lock, const char *text, const struct rlock_
     RLOCK__WHOLE;
     struct rlock__texts texts;
     struct rlock__op op = {.texts = &texts, .wants_standing = ret_grant != NULL};
+    struct rlock__tracing tracing;
     struct rlock_take checked;
     struct rlock__owner owner;
     const char *from;
@@ -82,8 +86,10 @@ int rlock_adopt(struct rlock_handle *lock, const char *text, const struct rlock_
     code = code == 0 ? rlock__check_wait(lock, 0) : code;
     code = code == 0 ? rlock__owner_of(checked.owner, &owner) : code;
     if (code == 0) {
+        rlock__trace_begin(lock, checked.context, &tracing, &op.tracing);
         code = rlock__single_adopt(lock, from, &checked, owner, &op);
         code = rlock__lock_end(lock, &op, code);
+        rlock__trace_end(lock, &op, RLOCK_CALL_ADOPT, code, checked.owner);
     }
     if (code == 0 && ret_grant != NULL) {
         rlock__grant_give(&op.standing, checked.owner, rlock__now_us(), ret_grant);

@@ -6,9 +6,6 @@
 
 #include "base/clock.h"
 #include "base/sized.h"
-#include "client/flags.h"
-
-#define LEASE_MIN_MS 10
 
 /* ---- Handles ---- */
 
@@ -67,49 +64,6 @@ int rlock__lock_check_open(const struct rlock_handle *lock)
 
 /* ---- Taking ---- */
 
-int rlock__lease_read(int64_t *inout_lease_ms)
-{
-    if (*inout_lease_ms != 0 && *inout_lease_ms < LEASE_MIN_MS) {
-        return rlock__fail(RLOCK_EINVAL, "lease_ms must be 0, or at least %d", LEASE_MIN_MS);
-    }
-    *inout_lease_ms = rlock__min(*inout_lease_ms, RLOCK_TIME_MAX_MS);
-    return 0;
-}
-
-int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
-                     const struct rlock_take *take, struct rlock_take *ret_take)
-{
-    struct rlock_take copy = {.size = sizeof(copy)};
-
-    const bool adopts = inout_wait_ms == NULL;
-
-    if (!adopts && *inout_wait_ms < RLOCK_FOREVER) {
-        return rlock__fail(RLOCK_EINVAL, "wait_ms is %lld, must be 0, positive, or RLOCK_FOREVER",
-                           (long long)*inout_wait_ms);
-    }
-    if (!rlock__sized_take(&copy, take)) {
-        return rlock__fail(
-            RLOCK_EINVAL,
-            "the take's size is not set, or it wants what this library does not know");
-    }
-    if (rlock__lease_read(&copy.lease_ms) != 0 ||
-        rlock__flags_check("rlock_take", copy.flags,
-                           adopts ? RLOCK__ADOPT_FLAGS : RLOCK__TAKE_FLAGS) != 0) {
-        return RLOCK_EINVAL;
-    }
-    if ((copy.flags & RLOCK_TAKE_NEW_OWNER) != 0) {
-        if (copy.owner != 0) {
-            return rlock__fail(RLOCK_EINVAL, "RLOCK_TAKE_NEW_OWNER excludes an owner");
-        }
-        copy.owner = rlock_owner_new(lock->client);
-    }
-    if (!adopts && *inout_wait_ms > RLOCK_TIME_MAX_MS) {
-        *inout_wait_ms = RLOCK_FOREVER;
-    }
-    *ret_take = copy;
-    return 0;
-}
-
 int rlock__check_wait(const struct rlock_handle *lock, int64_t wait_ms)
 {
     int code = 0;
@@ -126,23 +80,13 @@ int rlock__check_wait(const struct rlock_handle *lock, int64_t wait_ms)
     return 0;
 }
 
-int rlock__grant_check(const struct rlock_take *take, const struct rlock_grant *ret_grant)
-{
-    if (ret_grant != NULL && !rlock__sized_is_valid(ret_grant)) {
-        return rlock__fail(RLOCK_EINVAL, "the grant's size is not set");
-    }
-    if ((take->flags & RLOCK_TAKE_NEW_OWNER) != 0 && ret_grant == NULL) {
-        return rlock__fail(RLOCK_EINVAL, "RLOCK_TAKE_NEW_OWNER needs a grant to fill");
-    }
-    return 0;
-}
-
 int rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take,
                    struct rlock_grant *ret_grant)
 {
     RLOCK__WHOLE;
     struct rlock__texts texts;
     struct rlock__op op = {.texts = &texts, .wants_standing = ret_grant != NULL};
+    struct rlock__tracing tracing;
     struct rlock_take checked;
     struct rlock__owner owner;
     int code = rlock__lock_check_open(lock);
@@ -151,7 +95,7 @@ int rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const struct rloc
     if (code == 0) {
         code = rlock__take_read(lock, &wait_ms, take, &checked);
     }
-    if (code == 0) {
+    if (code == 0 && (ret_grant != NULL || (checked.flags & RLOCK_TAKE_NEW_OWNER) != 0)) {
         code = rlock__grant_check(&checked, ret_grant);
     }
     if (code == 0) {
@@ -161,8 +105,10 @@ int rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const struct rloc
         code = rlock__owner_of(checked.owner, &owner);
     }
     if (code == 0) {
+        rlock__trace_begin(lock, checked.context, &tracing, &op.tracing);
         code = rlock__lock_end(lock, &op,
                                lock->vtable->begin_take(lock, wait_ms, &checked, owner, &op));
+        rlock__trace_end(lock, &op, RLOCK_CALL_LOCK, code, checked.owner);
     }
     if (code == 0 && ret_grant != NULL) {
         rlock__grant_give(&op.standing, checked.owner, rlock__now_us(), ret_grant);
@@ -187,6 +133,7 @@ int rlock_unlock_as(struct rlock_handle *lock, uint64_t id)
     RLOCK__WHOLE;
     struct rlock__texts texts;
     struct rlock__op op = {.texts = &texts};
+    struct rlock__tracing tracing;
     struct rlock__owner owner;
     int code = rlock__lock_check(lock);
 
@@ -197,8 +144,12 @@ int rlock_unlock_as(struct rlock_handle *lock, uint64_t id)
     if (code == 0 && rlock__owner_of(id, &owner) != 0) { /* a thread that never had a number */
         code = rlock__fail(RLOCK_ENOTOWNER, "not held by this owner");
     }
-    return code == 0 ? rlock__lock_end(lock, &op, lock->vtable->begin_leave(lock, owner, &op))
-                     : code;
+    if (code == 0) {
+        rlock__trace_begin(lock, NULL, &tracing, &op.tracing);
+        code = rlock__lock_end(lock, &op, lock->vtable->begin_leave(lock, owner, &op));
+        rlock__trace_end(lock, &op, RLOCK_CALL_UNLOCK, code, id);
+    }
+    return code;
 }
 
 int rlock_unlock(struct rlock_handle *lock)
@@ -318,6 +269,7 @@ int rlock_inspect(struct rlock_handle *lock, struct rlock_info *ret_info)
 {
     RLOCK__WHOLE;
     struct rlock_info info = RLOCK_INFO_INIT;
+    struct rlock__tracing tracing, *traced = NULL;
     int code = rlock__lock_check_open(lock);
 
     if (code == 0 && (ret_info == NULL || !rlock__sized_is_valid(ret_info))) {
@@ -327,7 +279,11 @@ int rlock_inspect(struct rlock_handle *lock, struct rlock_info *ret_info)
         code = rlock__check_wait(lock, 0);
     }
     if (code == 0) {
-        code = rlock__count_query(lock, false, rlock__inspect(lock, &info));
+        rlock__trace_begin(lock, NULL, &tracing, &traced);
+        code = rlock__count_query(lock, false, rlock__inspect(lock, &info, traced));
+        if (traced != NULL) {
+            rlock__trace_tell(lock, traced, RLOCK_CALL_INSPECT, code, 0);
+        }
     }
     if (code == 0) {
         rlock__sized_give(ret_info, &info);
@@ -338,6 +294,7 @@ int rlock_inspect(struct rlock_handle *lock, struct rlock_info *ret_info)
 int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked)
 {
     RLOCK__WHOLE;
+    struct rlock__tracing tracing, *traced = NULL;
     bool was_locked = false;
     int code = rlock__lock_check_open(lock);
 
@@ -345,7 +302,11 @@ int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked)
         code = rlock__check_wait(lock, 0);
     }
     if (code == 0) {
-        code = rlock__count_query(lock, true, rlock__force(lock, &was_locked));
+        rlock__trace_begin(lock, NULL, &tracing, &traced);
+        code = rlock__count_query(lock, true, rlock__force(lock, &was_locked, traced));
+        if (traced != NULL) {
+            rlock__trace_tell(lock, traced, RLOCK_CALL_FORCE_UNLOCK, code, 0);
+        }
     }
     if (code == 0 && ret_was_locked != NULL) {
         *ret_was_locked = was_locked;

@@ -103,14 +103,6 @@ int rlock__lock_opts_check(const char *kind, unsigned options, const struct rloc
 int rlock__lock_check(const struct rlock_handle *lock);
 /* The same where the client must be open as well. */
 int rlock__lock_check_open(const struct rlock_handle *lock);
-/* Checks a wait and a take, and copies the take. A wait that is too long to have an end becomes
- * RLOCK_FOREVER, and an owner that is to be new has its id. inout_wait_ms: NULL: the call
- * adopts. */
-int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
-                     const struct rlock_take *take, struct rlock_take *ret_take);
-/* Checks the grant that a call is to fill; NULL is ok, unless the take makes an owner that only the
- * grant would name. */
-int rlock__grant_check(const struct rlock_take *take, const struct rlock_grant *ret_grant);
 /* The owner with this id; 0: the calling thread. Returns 0 or RLOCK_ENOMEM. */
 static inline int rlock__owner_of(uint64_t id, struct rlock__owner *ret_owner)
 {
@@ -119,8 +111,6 @@ static inline int rlock__owner_of(uint64_t id, struct rlock__owner *ret_owner)
     return ret_owner->id != 0 ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
 }
 
-/* Checks a lease, and limits it. Returns 0 or RLOCK_EINVAL. */
-int rlock__lease_read(int64_t *inout_lease_ms);
 /* Whether a call may wait here. A callback may wait for the servers' answers alone, and wait_ms is
  * how much longer it would. */
 int rlock__check_wait(const struct rlock_handle *lock, int64_t wait_ms);
@@ -163,6 +153,19 @@ int rlock__detach_read(const struct rlock_handle *lock, int64_t *inout_lease_ms)
 void rlock__text_of_detach(const struct rlock_handle *lock, const struct rlock__op *op,
                            char out[static RLOCK_TEXT_SIZE]);
 
+/* ---- take.c ---- */
+
+/* Checks a wait and a take, and copies the take. A wait that is too long to have an end becomes
+ * RLOCK_FOREVER, and an owner that is to be new has its id. inout_wait_ms: NULL: the call
+ * adopts. */
+int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
+                     const struct rlock_take *take, struct rlock_take *ret_take);
+/* Checks a lease, and limits it. Returns 0 or RLOCK_EINVAL. */
+int rlock__lease_read(int64_t *inout_lease_ms);
+/* Checks the grant that a call is to fill; NULL is ok, unless the take makes an owner that only the
+ * grant would name. */
+int rlock__grant_check(const struct rlock_take *take, const struct rlock_grant *ret_grant);
+
 /* ---- failure.c ---- */
 
 /* Gives a failure to the program. code: 0 if there was none. */
@@ -178,6 +181,33 @@ void rlock__holder_find(const struct rlock__spec *spec, struct rlock_info *info,
  * its number. */
 void rlock__holder_forced(struct rlock__core *core, struct rlock__bytes seen) RLOCK__REQUIRES(core);
 
+/* ---- trace.c ---- */
+
+/* Begins a trace. Returns it. */
+struct rlock__tracing *rlock__trace_new(void *context, struct rlock__tracing *ret_tracing);
+/* A call begins. If the program wants traces, begins one, and returns it in *ret_traced. */
+static inline void rlock__trace_begin(const struct rlock_handle *lock, void *context,
+                                      struct rlock__tracing *ret_tracing,
+                                      struct rlock__tracing **ret_traced)
+{
+    if (lock->client->opts.on_trace != NULL) {
+        *ret_traced = rlock__trace_new(context, ret_tracing);
+    }
+}
+/* Hands the trace to the program, if the call asked a server. */
+void rlock__trace_tell(const struct rlock_handle *lock, const struct rlock__tracing *tracing,
+                       int call, int code, uint64_t owner);
+/* The same for an operation that is complete. */
+void rlock__trace_op(const struct rlock_handle *lock, const struct rlock__op *op, int call,
+                     int code, uint64_t owner);
+static inline void rlock__trace_end(const struct rlock_handle *lock, const struct rlock__op *op,
+                                    int call, int code, uint64_t owner)
+{
+    if (op->tracing != NULL) {
+        rlock__trace_op(lock, op, call, code, owner);
+    }
+}
+
 /* ---- stats.c ---- */
 
 /* Counts a query that has ended. Returns its code. */
@@ -185,10 +215,12 @@ int rlock__count_query(const struct rlock_handle *lock, bool forces, int code);
 
 /* ---- query.c ---- */
 
-/* Asks the servers who holds it, and waits for the answers. */
-int rlock__inspect(const struct rlock_handle *lock, struct rlock_info *ret_info);
+/* Asks the servers who holds it, and waits for the answers. tracing: NULL: nobody traces it. */
+int rlock__inspect(const struct rlock_handle *lock, struct rlock_info *ret_info,
+                   struct rlock__tracing *tracing);
 /* Takes it from whoever holds it, and waits for the answers. */
-int rlock__force(const struct rlock_handle *lock, bool *ret_was_locked);
+int rlock__force(const struct rlock_handle *lock, bool *ret_was_locked,
+                 struct rlock__tracing *tracing);
 
 /* The same for nobody who waits. */
 struct rlock__inquiry;
@@ -198,7 +230,7 @@ int rlock__inquiry_begin(const struct rlock_handle *lock, bool forces, struct rl
 /* What came of it: the operation is complete. Sets one of the two results; the info lives as long
  * as the inquiry. */
 int rlock__inquiry_end(struct rlock__inquiry *inquiry, const struct rlock_info **ret_info,
-                       bool *ret_was_locked);
+                       bool *ret_was_locked, struct rlock__tracing *tracing);
 struct rlock__inquiry *rlock__inquiry_free(struct rlock__inquiry *inquiry);
 
 #endif

@@ -9,35 +9,11 @@
 
 #include "base/clock.h"
 #include "base/of.h"
-#include "client/lock.h"
-
-/* What one member is asked. */
-struct query {
-    struct rlock__inquiry *inquiry;
-    struct rlock__spec *spec;
-    struct rlock__call call;
-    struct rlock__texts texts; /* the call's */
-    struct rlock_info info;
-    struct rlock__buf seen; /* who holds, as the kind says it */
-    bool forces_now;        /* the command under way does */
-    bool opened;
-    unsigned changes; /* how often its holder had changed meanwhile */
-    int code;
-};
-
-struct rlock__inquiry {
-    const struct rlock_handle *lock;
-    bool forces;
-    struct rlock_info info; /* of them all */
-    struct rlock__op *op;   /* NULL: a thread waits for it */
-    atomic_size_t running;  /* queries that are not complete; and 1 while they are begun */
-    struct rlock__background background; /* of a lock made of locks: ends it at its home */
-    struct query queries[];
-};
+#include "client/query.h"
 
 static int read_info(struct rlock__call *call, const struct rlock__reply *reply)
 {
-    struct query *query = call->command.reader;
+    struct rlock__query *query = call->command.reader;
 
     query->spec->ops->read_inspect(reply, &query->info, &query->seen);
     return query->seen.failed ? RLOCK_ENOMEM : 0;
@@ -45,7 +21,7 @@ static int read_info(struct rlock__call *call, const struct rlock__reply *reply)
 
 static int read_force(struct rlock__call *call, const struct rlock__reply *reply)
 {
-    struct query *query = call->command.reader;
+    struct rlock__query *query = call->command.reader;
 
     query->opened = query->spec->ops->read_release(reply).outcome == RLOCK__DONE;
     return 0;
@@ -53,9 +29,10 @@ static int read_force(struct rlock__call *call, const struct rlock__reply *reply
 
 /* ---- A query's commands ---- */
 
-static void set_command(struct query *query, bool forces)
+static void set_command(struct rlock__query *query, bool forces)
 {
     query->forces_now = forces;
+    query->commands++;
     rlock__texts_clear(&query->texts);
     query->call = (struct rlock__call){.kind = RLOCK__COMMAND,
                                        .spec = query->spec,
@@ -65,7 +42,7 @@ static void set_command(struct query *query, bool forces)
                                        .command.once = forces};
 }
 
-static void ask_who(struct query *query)
+static void ask_who(struct rlock__query *query)
 {
     query->opened = false;
     query->info = (struct rlock_info)RLOCK_INFO_INIT;
@@ -74,7 +51,7 @@ static void ask_who(struct query *query)
     query->spec->ops->inspect(query->spec, &query->call.command.cmd);
 }
 
-static void force_it(struct query *query)
+static void force_it(struct rlock__query *query)
 {
     struct rlock__args ask = {.seen = rlock__bytes(query->seen.data, query->seen.len)};
 
@@ -84,7 +61,7 @@ static void force_it(struct query *query)
 
 /* Somebody else has it by now. That of a lock made of locks may have left it with the one before:
  * it is asked once more. Returns whether there is a command to run. */
-static bool on_changed(struct query *query)
+static bool on_changed(struct rlock__query *query)
 {
     if (query->inquiry->lock->group != NULL && query->changes++ == 0) {
         ask_who(query);
@@ -97,7 +74,7 @@ static bool on_changed(struct query *query)
 }
 
 /* Goes on after a command, with its code. Returns whether there is another one to run. */
-RLOCK__REQUIRES(core) static bool go_on(struct query *query, int code)
+RLOCK__REQUIRES(core) static bool go_on(struct rlock__query *query, int code)
 {
     struct rlock__core *core = query->spec->core;
     struct rlock_info *info = &query->info;
@@ -122,65 +99,7 @@ RLOCK__REQUIRES(core) static bool go_on(struct query *query, int code)
     return false;
 }
 
-/* ---- What comes of all of them ---- */
-
-/* Why it failed names the lock. */
-static int fail(const struct query *query)
-{
-    char name[96];
-
-    rlock__detail("lock %s: %s", rlock__text(query->spec->name, name, sizeof(name)),
-                  query->texts.detail);
-    return rlock__failed(query->code, &query->texts.facts);
-}
-
-/* The first member that somebody holds speaks for the whole. A member that cannot be asked counts
- * as held, as it would for who takes it. ret_first: that member; NULL nobody holds any. */
-static int sum_inspected(const struct rlock__inquiry *inquiry, struct rlock_info *ret_info,
-                         const struct query **ret_first)
-{
-    const struct rlock_handle *lock = inquiry->lock;
-    size_t held = 0, failed = 0;
-    int code = 0;
-
-    *ret_first = NULL;
-    *ret_info = (struct rlock_info){.size = sizeof(*ret_info), .ttl_ms = -2};
-    for (size_t i = 0; i < rlock__lock_n(lock); i++) {
-        const struct query *query = &inquiry->queries[i];
-
-        if (query->code != 0) {
-            code = fail(query);
-            failed++;
-        } else if (query->info.locked && held++ == 0) {
-            *ret_first = query;
-        }
-    }
-    if (lock->group == NULL) {
-        *ret_info = inquiry->queries[0].info;
-        return code;
-    }
-    if (*ret_first != NULL) {
-        *ret_info = (*ret_first)->info;
-    }
-    ret_info->holders = held;
-    ret_info->locked = held + failed > rlock__lock_spare(lock);
-    return failed > rlock__lock_spare(lock) ? code : 0;
-}
-
-/* All that can be opened were; the first error is the whole's. */
-static int sum_forced(const struct rlock__inquiry *inquiry, bool *ret_was_locked)
-{
-    int code = 0;
-
-    *ret_was_locked = false;
-    for (size_t i = 0; i < rlock__lock_n(inquiry->lock); i++) {
-        const struct query *query = &inquiry->queries[i];
-
-        code = code == 0 && query->code != 0 ? fail(query) : code;
-        *ret_was_locked |= query->opened && query->info.locked;
-    }
-    return code;
-}
+/* ---- All of them ---- */
 
 static struct rlock__inquiry *inquiry_new(const struct rlock_handle *lock, bool forces)
 {
@@ -194,9 +113,9 @@ static struct rlock__inquiry *inquiry_new(const struct rlock_handle *lock, bool 
     *inquiry = (struct rlock__inquiry){.lock = lock, .forces = forces};
     for (size_t i = 0; i < rlock__lock_n(lock); i++) {
         struct rlock_client *client = rlock__client_of(rlock__lock_spec(lock, i)->core);
-        struct query *query = &inquiry->queries[i];
+        struct rlock__query *query = &inquiry->queries[i];
 
-        *query = (struct query){.inquiry = inquiry, .spec = rlock__lock_spec(lock, i)};
+        *query = (struct rlock__query){.inquiry = inquiry, .spec = rlock__lock_spec(lock, i)};
         rlock__core_mutex_lock(&client->mutex);
         ask_who(query);
         rlock__core_mutex_unlock(&client->mutex);
@@ -224,7 +143,7 @@ static struct rlock__inquiry *run(const struct rlock_handle *lock, bool forces)
     struct rlock__inquiry *inquiry = inquiry_new(lock, forces);
 
     for (size_t i = 0; inquiry != NULL && i < rlock__lock_n(lock); i++) {
-        struct query *query = &inquiry->queries[i];
+        struct rlock__query *query = &inquiry->queries[i];
         struct rlock_client *client = rlock__client_of(query->spec->core);
         bool more = true;
 
@@ -239,29 +158,35 @@ static struct rlock__inquiry *run(const struct rlock_handle *lock, bool forces)
     return inquiry;
 }
 
-int rlock__inspect(const struct rlock_handle *lock, struct rlock_info *ret_info)
+int rlock__inspect(const struct rlock_handle *lock, struct rlock_info *ret_info,
+                   struct rlock__tracing *tracing)
 {
     int64_t deadline = rlock__now_us() + lock->client->core.opts.op_timeout_us;
     struct rlock__inquiry *inquiry = run(lock, false);
-    const struct query *first;
+    const struct rlock__query *first;
     int code;
 
     if (inquiry == NULL) {
         return RLOCK_ENOMEM;
     }
-    code = sum_inspected(inquiry, ret_info, &first);
+    code = rlock__query_sum_inspected(inquiry, ret_info, &first);
     if (code == 0 && first != NULL) {
         rlock__holder_find(first->spec, ret_info, deadline);
     }
+    rlock__query_trace(inquiry, tracing);
     (void)rlock__inquiry_free(inquiry);
     return code;
 }
 
-int rlock__force(const struct rlock_handle *lock, bool *ret_was_locked)
+int rlock__force(const struct rlock_handle *lock, bool *ret_was_locked,
+                 struct rlock__tracing *tracing)
 {
     struct rlock__inquiry *inquiry = run(lock, true);
-    int code = inquiry != NULL ? sum_forced(inquiry, ret_was_locked) : RLOCK_ENOMEM;
+    int code = inquiry != NULL ? rlock__query_sum_forced(inquiry, ret_was_locked) : RLOCK_ENOMEM;
 
+    if (inquiry != NULL) {
+        rlock__query_trace(inquiry, tracing);
+    }
     (void)rlock__inquiry_free(inquiry);
     return code;
 }
@@ -289,7 +214,7 @@ static bool is_last(struct rlock__inquiry *inquiry)
 
 RLOCK__REQUIRES(core) static void on_complete(struct rlock__call *call)
 {
-    struct query *query = call->payload;
+    struct rlock__query *query = call->payload;
 
     if (go_on(query, call->code)) {
         query->call.finish = on_complete;
@@ -304,7 +229,7 @@ RLOCK__REQUIRES(core) static void on_complete(struct rlock__call *call)
 static void give_up(struct rlock__inquiry *inquiry)
 {
     for (size_t i = 0; i < rlock__lock_n(inquiry->lock); i++) {
-        struct query *query = &inquiry->queries[i];
+        struct rlock__query *query = &inquiry->queries[i];
         struct rlock_client *client = rlock__client_of(query->spec->core);
 
         rlock__enter(client);
@@ -345,7 +270,7 @@ static bool move_in(struct rlock__inquiry *inquiry)
 }
 
 /* Returns whether it is the lock's only member, and its client is closed: it is not completed. */
-static bool begin(struct query *query)
+static bool begin(struct rlock__query *query)
 {
     int code;
 
@@ -390,11 +315,12 @@ int rlock__inquiry_begin(const struct rlock_handle *lock, bool forces, struct rl
 }
 
 int rlock__inquiry_end(struct rlock__inquiry *inquiry, const struct rlock_info **ret_info,
-                       bool *ret_was_locked)
+                       bool *ret_was_locked, struct rlock__tracing *tracing)
 {
-    const struct query *first;
+    const struct rlock__query *first;
 
     *ret_info = &inquiry->info;
-    return inquiry->forces ? sum_forced(inquiry, ret_was_locked)
-                           : sum_inspected(inquiry, &inquiry->info, &first);
+    rlock__query_trace(inquiry, tracing);
+    return inquiry->forces ? rlock__query_sum_forced(inquiry, ret_was_locked)
+                           : rlock__query_sum_inspected(inquiry, &inquiry->info, &first);
 }

@@ -57,6 +57,9 @@ RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
 
     note_standing(op);
     conclude(op);
+    if (op->tracing != NULL) {
+        op->tracing->ended_at = rlock__now_us();
+    }
     DL_APPEND(rlock__client_of(call->spec->core)->finished, op);
 }
 
@@ -113,7 +116,7 @@ static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owne
 int rlock__single_detach(const struct rlock_handle *lock, int64_t lease_us,
                          struct rlock__owner owner, struct rlock__op *op)
 {
-    op->call.detach.lease_us = lease_us;
+    op->call.acquire.lease_us = lease_us;
     return begin_leave(lock, owner, op);
 }
 

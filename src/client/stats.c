@@ -52,6 +52,19 @@ static void add_server(const struct rlock__server *server, struct rlock_stats *i
     }
 }
 
+/* The calls are not counted as they come and go: a pair of lock and unlock would pay for it. */
+RLOCK__REQUIRES(core) static size_t count_waiting(const struct rlock__core *core)
+{
+    const struct rlock__call *call;
+    size_t n = 0;
+
+    DL_FOREACH2(core->calls, call, all.next)
+    {
+        n += call->kind == RLOCK__ACQUIRE;
+    }
+    return n;
+}
+
 RLOCK__REQUIRES(core) static void read_core(const struct rlock__core *core, struct rlock_stats *ret)
 {
     const struct rlock__server *server;
@@ -59,6 +72,7 @@ RLOCK__REQUIRES(core) static void read_core(const struct rlock__core *core, stru
     *ret = core->stats;
     ret->size = sizeof(*ret);
     ret->holds = count_holds(core);
+    ret->waiting = count_waiting(core);
     DL_FOREACH(core->servers, server) {
         add_server(server, ret);
     }

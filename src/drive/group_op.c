@@ -236,31 +236,6 @@ RLOCK__REQUIRES(groups) static bool leaves_line(struct rlock__group_op *group_op
     return true;
 }
 
-/* Most texts are empty. */
-static void set_text(char ret_detail[static RLOCK__DETAIL_SIZE], const char *text)
-{
-    ret_detail[0] = '\0';
-    if (text[0] != '\0') {
-        (void)snprintf(ret_detail, RLOCK__DETAIL_SIZE, "%s", text);
-    }
-}
-
-/* Keeps the results of the members, for rlock_members(). */
-RLOCK__REQUIRES(groups) static void note_results(const struct rlock__group_op *group_op)
-{
-    for (size_t i = 0; i < group_op->spec->n; i++) {
-        const struct rlock__member *member = &group_op->group->members[i];
-        struct rlock__result *result = &group_op->results[i];
-        bool waits = member->state == RLOCK__MEMBER_TAKING;
-
-        result->held = member->state == RLOCK__MEMBER_HELD;
-        result->code = waits ? RLOCK_ETIMEDOUT : result->held ? 0 : member->code;
-        set_text(result->detail, result->held      ? ""
-                                 : member->running ? "no answer yet"
-                                                   : member->texts.detail);
-    }
-}
-
 /* Its effort is complete: notes the results, and gives the turn to the next one. */
 static void end(struct rlock__group_op *group_op)
 {
@@ -277,7 +252,7 @@ static void end(struct rlock__group_op *group_op)
         (void)rlock__group_standing(group, &op->standing);
         group_op->view = group_op->owner.given ? NULL : rlock__group_view_ref(group->view);
     }
-    note_results(group_op);
+    rlock__group_op_note(group_op);
     rlock__group_op_hand_on(group, NULL);
     rlock__groups_unlock_and_drop(group);
     rlock__group_op_count(group_op);
@@ -290,6 +265,8 @@ RLOCK__REQUIRES(groups) static void begin_effort(struct rlock__group_op *group_o
     struct rlock__effort *effort = &group_op->effort;
 
     group_op->runs = true;
+    group_op->group->effort.requests = 0;
+    group_op->group->effort.server_us = 0;
     if (group_op->leaves) {
         rlock__group_leave(group_op->group, now);
     } else if (group_op->extends) {

@@ -31,6 +31,21 @@ struct rlock__result {
     char detail[RLOCK__DETAIL_SIZE];
 };
 
+/* What on_trace gets to know of an operation. */
+struct rlock__tracing {
+    /* inputs */
+    int64_t begun_at;
+    void *context;
+
+    /* results; zero at first */
+    int64_t ended_at;
+    int64_t server_us, held_us;
+    uint64_t token;
+    const char *server;
+    uint32_t requests; /* 0: there is nothing to trace */
+    uint32_t levels;
+};
+
 /* A background operation: no thread waits for it, and the service thread of its home runs its
  * steps. Zero before it is added. */
 struct rlock__background {
@@ -95,6 +110,7 @@ struct rlock__op {
      * operation without a thread that waits allocates it then, and the caller frees it */
     struct rlock__texts *texts;
     bool wants_standing;
+    struct rlock__tracing *tracing; /* NULL: nobody traces it */
 
     /* results */
     int code;
@@ -150,6 +166,8 @@ void rlock__group_op_hand_on(struct rlock__group *group, struct rlock_client *cl
 
 /* ---- group_op_owe.c ---- */
 
+/* Keeps what the members' calls came to, for rlock_members() and for a trace. */
+void rlock__group_op_note(struct rlock__group_op *group_op) RLOCK__REQUIRES(groups);
 /* Counts an operation that has its code, at the client of the lock's first member. */
 void rlock__group_op_count(struct rlock__group_op *group_op) RLOCK__NO_MUTEX;
 

@@ -9,6 +9,56 @@
 #include "base/clock.h"
 #include "drive/group_op.h"
 
+/* ---- What comes of an operation ---- */
+
+/* Most texts are empty. */
+static void set_text(char ret_detail[static RLOCK__DETAIL_SIZE], const char *text)
+{
+    ret_detail[0] = '\0';
+    if (text[0] != '\0') {
+        (void)snprintf(ret_detail, RLOCK__DETAIL_SIZE, "%s", text);
+    }
+}
+
+/* Keeps the results of the members, for rlock_members(). */
+RLOCK__REQUIRES(groups) static void note_results(const struct rlock__group_op *group_op)
+{
+    for (size_t i = 0; i < group_op->spec->n; i++) {
+        const struct rlock__member *member = &group_op->group->members[i];
+        struct rlock__result *result = &group_op->results[i];
+        bool waits = member->state == RLOCK__MEMBER_TAKING;
+
+        result->held = member->state == RLOCK__MEMBER_HELD;
+        result->code = waits ? RLOCK_ETIMEDOUT : result->held ? 0 : member->code;
+        set_text(result->detail, result->held      ? ""
+                                 : member->running ? "no answer yet"
+                                                   : member->texts.detail);
+    }
+}
+
+RLOCK__REQUIRES(groups) static void trace(struct rlock__group_op *group_op)
+{
+    const struct rlock__group *group = group_op->group;
+    struct rlock__tracing *tracing = rlock__op_of(group_op)->tracing;
+
+    tracing->ended_at = rlock__now_us();
+    tracing->server = "";
+    tracing->requests = group->effort.requests;
+    tracing->server_us = group->effort.server_us;
+    tracing->levels = rlock__group_left(group);
+    if (group_op->leaves && group->since != 0) {
+        tracing->held_us = tracing->ended_at - group->since;
+    }
+}
+
+void rlock__group_op_note(struct rlock__group_op *group_op)
+{
+    note_results(group_op);
+    if (rlock__op_of(group_op)->tracing != NULL) {
+        trace(group_op);
+    }
+}
+
 void rlock__group_op_count(struct rlock__group_op *group_op)
 {
     struct rlock_client *client = rlock__client_of(group_op->spec->first->core);
@@ -29,6 +79,8 @@ void rlock__group_op_count(struct rlock__group_op *group_op)
     }
     rlock__groups_mutex_unlock(&client->groups_mutex);
 }
+
+/* ---- Without a turn ---- */
 
 RLOCK__REQUIRES(groups)
 static int not_held(const struct rlock__group_op *group_op, struct rlock__texts *ret_texts)

@@ -137,21 +137,23 @@ static inline void count(struct rlock_stats *stats, const struct rlock__call *ca
     const unsigned kind = call->spec->ops->number, code = (unsigned)-call->code;
 
     assert(kind < RLOCK_STATS_KINDS && code < RLOCK_STATS_CODES);
+    if (call->member) {
+        return;
+    }
     if (call->kind == RLOCK__ACQUIRE) {
-        stats->waiting--;
         if (call->acquire.adopts != NULL) {
             stats->adopts[code]++;
         } else {
-            stats->takes[kind][code] += !call->member;
+            stats->takes[kind][code]++;
         }
     } else if (call->kind == RLOCK__RELEASE) {
         if (rlock__detaches(call)) {
             stats->detaches[code]++;
         } else {
-            stats->unlocks[kind][code] += !call->member;
+            stats->unlocks[kind][code]++;
         }
     } else if (call->kind == RLOCK__EXTEND) {
-        stats->extends[code] += !call->member;
+        stats->extends[code]++;
     }
 }
 
@@ -217,8 +219,8 @@ int64_t rlock__backoff(struct rlock__core *core, unsigned failures)
     return RLOCK__BACKOFF_US + rlock__random(core, rlock__min(top, most));
 }
 
-static struct rlock__bytes owner_text(const char *uuid, uint64_t number,
-                                      char out[static RLOCK__OWNER_SIZE])
+static inline struct rlock__bytes owner_text(const char *uuid, uint64_t number,
+                                             char out[static RLOCK__OWNER_SIZE])
 {
     size_t len = strlen(uuid);
 

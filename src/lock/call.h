@@ -138,14 +138,29 @@ enum rlock__step {
 /* The part of a call that takes a lock. */
 struct rlock__acquire {
     /* inputs */
-    int64_t wait_us;            /* 0: one attempt; negative: for ever */
-    int64_t lease_us;           /* 0: renewed */
+    int64_t wait_us; /* 0: one attempt; negative: for ever */
+    /* 0: renewed. RELEASE: the lease of the text that gets the hold; 0: the hold is released */
+    int64_t lease_us;
     int64_t timeout_us;         /* for the server to answer; 0: the client's op_timeout */
     int64_t min_uptime_us;      /* a server that runs for less does not count; 0: any counts */
     struct rlock__batch *batch; /* the calls that share its attempt; NULL: none */
-    bool timed;         /* a member of a group that waits, and times out when the group does */
-    const char *adopts; /* the owner whose hold the call takes over, "uuid:number"; NULL: none. With
-                           wait 0, and without a batch */
+    /* The owner whose hold the call takes over, "uuid:number"; NULL: none. With wait 0, and without
+     * a batch */
+    const char *adopts;
+    bool timed; /* a member of a group that waits, and times out when the group does */
+
+    /* the core's; places are by size, for very many calls may wait */
+    bool busy_ends;     /* GIVING_UP: if its attempt found the lock busy, nothing is open, */
+    bool refusal_ends;  /* and if its attempt was refused */
+    bool asked;         /* its latest answer came from behind ASKING */
+    bool enqueued;      /* an attempt may have queued it on the server */
+    bool stale;         /* it was woken while an attempt was in flight */
+    bool deaf;          /* its channel was not subscribed when it last asked */
+    bool contended;     /* the server named another holder */
+    uint32_t target;    /* the count that is asked for */
+    unsigned attempts;  /* RELEASE: how often it asked the server */
+    unsigned spins;     /* pauses of a spin lock so far */
+    unsigned confirmed; /* how many replicas had its grant, by the latest answer */
 
     /* results */
     int64_t valid_until, lease_granted_us;
@@ -154,27 +169,18 @@ struct rlock__acquire {
     /* the core's */
     struct rlock__queue *queue;
     int64_t granted_until; /* the head before it may hold until then; 0: it does not */
-    uint32_t target;       /* the count that is asked for */
     uint64_t gen;          /* generation of its latest copy */
     /* of its number, from the first attempt on. GIVING_UP: in the recovery that the call waits
      * for */
     struct rlock__ticket *ticket;
-    bool busy_ends;    /* GIVING_UP: if its attempt found the lock busy, nothing is open, */
-    bool refusal_ends; /* and if its attempt was refused */
-    int64_t begun_at;
-    int64_t sent_at; /* when the latest copy of an attempt was sent */
-    unsigned attempts;
-    unsigned spins;              /* pauses of a spin lock so far */
+    int64_t begun_at;            /* RELEASE: when its hold was granted; 0: unknown */
+    int64_t sent_at;             /* when the latest copy of an attempt was sent */
+    int64_t asked_at;            /* RELEASE too: since then it waits for the server; 0: no */
+    int64_t server_us;           /* how long it waited for the server before that */
     struct rlock__request *look; /* asks whether a grant from behind ASKING counts */
     struct rlock__ack ack;       /* asks whether enough replicas have its grant */
-    unsigned confirmed;          /* how many replicas had it, by the latest answer */
     int64_t granted_t0;          /* the t0 of its grant */
-    bool asked;                  /* its latest answer came from behind ASKING */
     int64_t hint;                /* from its latest answer, for its next attempt */
-    bool enqueued;               /* an attempt may have queued it on the server */
-    bool stale;                  /* it was woken while an attempt was in flight */
-    bool deaf;                   /* its channel was not subscribed when it last asked */
-    bool contended;              /* the server named another holder */
 };
 
 /* The part of a call that runs one command. */
@@ -197,21 +203,18 @@ struct rlock__extend {
 
     /* the core's */
     struct rlock__grant *grant; /* the call waits for its renewal; NULL: it does not */
+    int64_t asked_at;           /* the call waits since then */
+    unsigned requests;          /* renewals that were to ask for it */
     bool is_sent;               /* the renewal in flight asks for it */
     bool may_have_run;          /* an earlier renewal did, and nobody knows whether it ran */
     int reason;                 /* the hold was lost: why; 0: it was not */
 };
 
-/* The part of a release that gives the hold to a text. */
-struct rlock__detach_part {
-    int64_t lease_us; /* an input: the text's */
-};
-
 /*
  * One call of a program, from its beginning to its completion. The caller owns the memory, and
  * leaves it in place until the call is in core.done. The caller sets the inputs; everything else is
- * zero. In a RELEASE, a COMMAND and an EXTEND nobody may read `acquire`. A RELEASE without a text
- * has the common part alone: its `detach` stays zero.
+ * zero. A RELEASE has the common part alone: its `acquire` stays zero, but for what it says of a
+ * RELEASE. In a COMMAND and an EXTEND nobody may read `acquire`.
  */
 struct rlock__call {
     /* inputs */
@@ -268,14 +271,22 @@ struct rlock__call {
         struct rlock__acquire acquire;
         struct rlock__command command;
         struct rlock__extend extend;
-        struct rlock__detach_part detach;
     };
 };
 
 /* Whether the call gives its hold to a text. */
 static inline bool rlock__detaches(const struct rlock__call *call)
 {
-    return call->kind == RLOCK__RELEASE && call->detach.lease_us != 0;
+    return call->kind == RLOCK__RELEASE && call->acquire.lease_us != 0;
+}
+
+/* How long the call has waited for servers. */
+static inline int64_t rlock__call_server_us(const struct rlock__call *call, int64_t now)
+{
+    const bool extends = call->kind == RLOCK__EXTEND;
+    const int64_t since = extends ? call->extend.asked_at : call->acquire.asked_at;
+
+    return (extends ? 0 : call->acquire.server_us) + (since != 0 ? rlock__max(now - since, 0) : 0);
 }
 
 /* Why the call failed; "": there is no text. */

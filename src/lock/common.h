@@ -17,6 +17,14 @@ void rlock__unready(struct rlock__call *call, unsigned why);
 
 /* Moves the call to another step. */
 void rlock__call_step(struct rlock__call *call, enum rlock__step step);
+/* The server has answered, and the call waits for something else now. For traces. */
+static inline void rlock__acquire_heard(struct rlock__call *call, int64_t now)
+{
+    struct rlock__acquire *acquire = &call->acquire;
+
+    acquire->server_us += acquire->asked_at != 0 ? now - acquire->asked_at : 0;
+    acquire->asked_at = 0;
+}
 /* The call's texts; NULL: the caller wants none, or there is no memory. */
 struct rlock__texts *rlock__texts(struct rlock__call *call);
 /* Notes why the call fails, if it does; or forgets that. */

@@ -205,7 +205,7 @@ struct rlock__core {
     struct rlock__loss *lost;
     struct rlock__note *notes;
 
-    struct rlock_stats stats; /* the counters, and those gauges that are not counted on demand */
+    struct rlock_stats stats; /* the counters, and `unreleased` */
 
     struct rlock__server *servers;
     struct rlock__server *touched; /* the end of the event visits these servers alone, */

@@ -168,6 +168,7 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
     struct rlock__member *member = call->payload;
     struct rlock__group *group = member->group;
 
+    group->effort.server_us = rlock__max(group->effort.server_us, rlock__call_server_us(call, now));
     rlock__member_done(member);
     rlock__group_view_show(group); /* a late member may join the hold */
     if ((group->phase != RLOCK__GROUP_TAKING && group->phase != RLOCK__GROUP_EXTENDING) ||

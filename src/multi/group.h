@@ -121,12 +121,17 @@ struct rlock__member {
     struct rlock__member *next_hit;  /* the driver's: the next member that a loss concerns */
 };
 
-/* What an effort to take or extend a group wants. */
+/* What an effort to take or extend a group wants, and what it took. */
 struct rlock__effort {
     int64_t wait_us;  /* 0: one attempt; negative: for ever */
     int64_t lease_us; /* 0: renewed */
     const void *cancel;
     int64_t op_timeout_us, renewed_lease_us; /* the shortest of the members' clients */
+
+    /* for a trace: how many calls for members there were, and the longest wait of one of them for
+     * its server */
+    uint32_t requests;
+    int64_t server_us;
 };
 
 /*

@@ -22,6 +22,7 @@ static struct rlock__call *begin(struct rlock__member *member, enum rlock__call_
     rlock__texts_clear(&member->texts);
     member->running = true;
     member->todo.begin = true;
+    group->effort.requests++;
     return &member->call;
 }
 

@@ -95,7 +95,6 @@ static void note_copy(struct rlock__pipeline *pipeline, struct rlock__request *r
 {
     request->copies++;
     pipeline->requests++;
-    pipeline->resends += request->copies > 1;
     request->gen = pipeline->gen;
     request->t0 = now;
     request->sent = true;
@@ -109,6 +108,7 @@ static void send_again(struct rlock__pipeline *pipeline, struct rlock__request *
 {
     bool good = encode(pipeline, request, whole);
 
+    pipeline->resends += request->copies > 0;
     note_copy(pipeline, request, now);
     if (!good) {
         request->end++; /* that a driver never gets */

@@ -424,6 +424,7 @@ void wrong_takes_are_refused(struct fixture *f)
 
     refused(lock, 0, RLOCK_TAKE(.lease_ms = -1));
     refused(lock, 0, RLOCK_TAKE(.lease_ms = 9));
+    refused(lock, 0, RLOCK_TAKE(.reserved = lock));
     refused(lock, 0, &(struct rlock_take){.size = 0});
     refused(lock, 0, &newer.take);
     refused(NULL, 0, NULL);

@@ -233,6 +233,27 @@ TEST(on_login_gives_the_password_of_each_connection)
     CHECK(asked > 0);
 }
 
+TEST(on_trace_gets_the_calls_and_their_context)
+{
+    rlock::client_options opts = ground.options();
+    std::atomic<int> traces{0};
+    int context = 0;
+
+    opts.on_trace = [&](const rlock_trace &trace) {
+        traces += trace.context == &context && trace.call == RLOCK_CALL_LOCK ? 1 : 0;
+    };
+    rlock::client client(std::move(opts));
+    rlock::handle lock = client.reentrant("a");
+    rlock::take how;
+    how.context = &context;
+    for (int i = 0; i < 2; i++) {
+        const rlock::hold held =
+            i == 0 ? lock.try_acquire(how) : lock.try_acquire_for(std::chrono::seconds(1), how);
+        CHECK(static_cast<bool>(held));
+    }
+    CHECK(traces == 2);
+}
+
 TEST(a_client_that_a_callback_ends_ends_the_program)
 {
     if (!MAY_FORK) { /* a sanitizer: a child may start no threads */

@@ -51,7 +51,7 @@ void sim_detach(struct sim_user *user)
 
     user->side = user->holds[1].depth != 0;
     user->call = (struct rlock__call){.kind = RLOCK__RELEASE,
-                                      .detach.lease_us =
+                                      .acquire.lease_us =
                                           20 * RLOCK__MS + sim_random(world, world->config.lease)};
     sim_user_begin_release(user);
 }
@@ -66,7 +66,7 @@ static void note_text(struct sim_user *user)
     *text = (struct sim_text){.key = user->key, .side = user->side};
     (void)snprintf(text->owner, sizeof(text->owner), "%s", owner);
     if (world->config.faults == 0 && !is_on_server(world, text) &&
-        world->now - user->began_at < user->call.detach.lease_us - 10 * RLOCK__MS) {
+        world->now - user->began_at < user->call.acquire.lease_us - 10 * RLOCK__MS) {
         sim_violate(world, "client %u: detached %s, and the text is not there", user->client->index,
                     world->keys[user->key]);
     }

@@ -53,6 +53,7 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     char name[96], why[RLOCK__REFUSAL_SIZE];
 
     assert(class.code != 0); /* each refusal has a code */
+    rlock__acquire_heard(call, now);
     (void)rlock__refusal(call->spec, call->link->server, reply, NULL, why);
     rlock__say(call, "lock %s: %s", rlock__spec_text(call->spec, name), why);
     if (rlock__explains(call)) {
@@ -138,6 +139,7 @@ void rlock__acquire_answered(struct rlock__call *call, const struct rlock__reply
         }
         break;
     case RLOCK__BUSY:
+        rlock__acquire_heard(call, now);
         if (rlock__explains(call)) {
             rlock__explain_busy(call, &answer, now);
         }
@@ -242,13 +244,11 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
                          struct rlock__request *request, struct rlock__cmd *ret_cmd, int64_t now)
 {
     char owner[RLOCK__OWNER_SIZE], other[RLOCK__OWNER_SIZE];
-    struct rlock__args args = {
-        .owner = rlock__owner_text(call->core, call->number, owner),
-        .count = call->acquire.target,
-        .lease_ms = rlock__ms_up(rlock__acquire_lease(call, now)),
-        .other = other_hold(call, other),
-        .from = rlock__bytes_of(call->acquire.adopts != NULL ? call->acquire.adopts : ""),
-        .hint = call->acquire.hint};
+    struct rlock__args args = {.owner = rlock__owner_text(call->core, call->number, owner),
+                               .count = call->acquire.target,
+                               .lease_ms = rlock__ms_up(rlock__acquire_lease(call, now)),
+                               .other = other_hold(call, other),
+                               .hint = call->acquire.hint};
 
     assert(call->request == NULL && call->acquire.look == NULL && call->step != RLOCK__GIVING_UP);
     assert(call->number != 0 && call->acquire.target > 0);
@@ -260,7 +260,8 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     rlock__acquire_follow(call);
     args.waits = call->channel != NULL;
     args.settled = rlock__settled(link->server, now);
-    if (args.from.len != 0) {
+    if (call->acquire.adopts != NULL) {
+        args.from = rlock__bytes_of(call->acquire.adopts);
         call->spec->ops->rename(call->spec, &args, ret_cmd);
     } else {
         call->spec->ops->acquire(call->spec, &args, ret_cmd);
@@ -268,6 +269,7 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     rlock__in_flight_fence(&call->acquire.ticket->in_flight);
     call->request = request;
     rlock__call_step(call, RLOCK__ASKING);
+    call->acquire.asked_at = now;
     call->acquire.stale = false;
     call->acquire.deaf = !rlock__channel_is_live(call);
     call->acquire.attempts++;

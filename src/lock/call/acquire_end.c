@@ -197,6 +197,7 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
         rlock__explain(call, now, "gives up, and takes back what it may have got");
     }
     rlock__call_step(call, RLOCK__GIVING_UP);
+    call->acquire.asked_at = call->acquire.asked_at != 0 ? call->acquire.asked_at : now;
     call->code = code;
     call->acquire.enqueued = false; /* the release also leaves the server's queue */
     rlock__acquire_withdraw(call, 0);

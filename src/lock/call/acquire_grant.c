@@ -26,6 +26,7 @@ static void retry_at_time(struct rlock__call *call, int code, int64_t at, int64_
         rlock__acquire_undo(call, code, now);
         return;
     }
+    rlock__acquire_heard(call, now);
     rlock__recovery_doubt(rlock__recover_attempt(call, 0, false, now), call);
     if (call->channel != NULL) { /* the channel may be the old number's own */
         rlock__channel_leave(call);

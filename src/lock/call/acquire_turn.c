@@ -100,9 +100,8 @@ static int conflict(const struct rlock__call *call)
     const struct rlock_ops *ops = call->spec->ops;
     const struct rlock__hold *hold = call->hold;
 
-    bool adopts = call->acquire.adopts != NULL;
-
-    if (hold->state != RLOCK__HOLD_NONE && (adopts || hold->spec->ops != ops)) {
+    if (hold->state != RLOCK__HOLD_NONE &&
+        (call->acquire.adopts != NULL || hold->spec->ops != ops)) {
         return RLOCK_EINVAL;
     }
     for (const char *side = "xrw"; *side != '\0'; side++) {
@@ -113,7 +112,7 @@ static int conflict(const struct rlock__call *call)
         if (other == NULL || !stands(other)) {
             continue;
         }
-        if (adopts || *side != ops->other_side) {
+        if (call->acquire.adopts != NULL || *side != ops->other_side) {
             return RLOCK_EINVAL;
         }
         if ((ops->caps & RLOCK__CAP_NO_UPGRADE) != 0 && hold->state == RLOCK__HOLD_NONE) {

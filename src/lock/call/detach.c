@@ -61,7 +61,7 @@ int rlock__detach_refusal(const struct rlock__call *call, const char **ret_why)
 /* The server may keep the text's lease from now on. */
 static void mind_text(struct rlock__hold *hold, int64_t now)
 {
-    rlock__grant_may_last(hold->grant, rlock__free_by(now, hold->turn->detach.lease_us));
+    rlock__grant_may_last(hold->grant, rlock__free_by(now, hold->turn->acquire.lease_us));
 }
 
 struct rlock__request *rlock__detach_send(struct rlock__hold *hold, rlock__answer_fn *answer,
@@ -77,7 +77,7 @@ struct rlock__request *rlock__detach_send(struct rlock__hold *hold, rlock__answe
         mind_text(hold, now);
         return rlock__rename_send(hold->spec, link, grant->number,
                                   rlock__text_owner(hold->spec->core, grant->number, text),
-                                  hold->turn->detach.lease_us, answer, hold, now);
+                                  hold->turn->acquire.lease_us, answer, hold, now);
     case RLOCK__REVOKING:
         return rlock__release_send(hold->spec, link, grant->number, 0, 0, answer, hold, now);
     case RLOCK__REVOKING_TEXT:

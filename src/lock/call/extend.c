@@ -43,6 +43,8 @@ void rlock__extend_begin(struct rlock__call *call, int64_t now)
     call->count = rlock__hold_left(hold);
     call->deadline = now + call->core->opts.op_timeout_us;
     rlock__call_step(call, RLOCK__SLEEPING);
+    call->extend.asked_at = now;
+    call->extend.requests = 1;
     rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
     rlock__extension_begin(hold->grant, call, now);
 }

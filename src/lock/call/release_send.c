@@ -106,6 +106,7 @@ void rlock__release_ask(struct rlock__call *call, int64_t now)
     }
     assert(hold->grant->release->subject == hold); /* the answer finds the hold, not the call */
     rlock__call_step(call, RLOCK__ASKING);
+    call->acquire.attempts++;
     rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
 }
 

@@ -44,6 +44,7 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
         assert(hold->busy && hold->leaves.n > 0);
         call->hold = hold;
         hold->turn = call;
+        call->acquire.asked_at = now;
         rlock__release_ask(call, now);
     } else if (rlock__hold_enter(hold, call)) {
         rlock__release_turn(call, now);
@@ -66,6 +67,24 @@ static bool passes_on(struct rlock__hold *hold, int64_t now)
     return heir != NULL;
 }
 
+static void give_up_level(struct rlock__call *call, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+    struct rlock__grant *grant = hold->grant;
+
+    call->deadline =
+        rlock__min(call->deadline, grant->valid_until + call->core->opts.op_timeout_us / 2);
+    call->acquire.begun_at = grant->granted_at;
+    call->acquire.token = grant->token;
+    call->acquire.asked_at = now;
+    grant->resent = false;
+    hold->leaves = rlock__levels_of(call);
+    if (grant->is_waiting) { /* otherwise its timer decides on the renewal */
+        rlock__hold_plan(hold);
+    }
+    rlock__release_ask(call, now);
+}
+
 /* Gives the hold to its text, if that can be done. */
 static void detach(struct rlock__call *call, int64_t now)
 {
@@ -81,12 +100,9 @@ static void detach(struct rlock__call *call, int64_t now)
         rlock__release_end(hold, code, now);
         return;
     }
-    call->deadline =
-        rlock__min(call->deadline, hold->grant->valid_until + call->core->opts.op_timeout_us / 2);
-    hold->grant->resent = false;
-    hold->leaves.n = hold->count;
+    assert(hold->count == 1 && hold->members == 0);
     hold->detach = RLOCK__DETACHING;
-    rlock__release_ask(call, now);
+    give_up_level(call, now);
 }
 
 void rlock__release_turn(struct rlock__call *call, int64_t now)
@@ -111,14 +127,7 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
     } else if (!call->member && passes_on(hold, now)) {
         rlock__release_end(hold, 0, now);
     } else {
-        call->deadline =
-            rlock__min(call->deadline, grant->valid_until + call->core->opts.op_timeout_us / 2);
-        grant->resent = false;
-        hold->leaves = rlock__levels_of(call);
-        if (grant->is_waiting) { /* otherwise its timer decides on the renewal */
-            rlock__hold_plan(hold);
-        }
-        rlock__release_ask(call, now);
+        give_up_level(call, now);
     }
 }
 

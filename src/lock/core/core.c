@@ -212,7 +212,6 @@ void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64
     call->core = core;
     call->link = rlock__route(call->spec);
     call->step = RLOCK__NEW;
-    core->stats.waiting += call->kind == RLOCK__ACQUIRE;
     DL_APPEND2(core->calls, call, all.prev, all.next);
     if (core->closed) {
         rlock__call_complete(call, RLOCK_ECLOSED, "the client is closed");

@@ -107,6 +107,9 @@ void rlock__extensions_failed(struct rlock__grant *grant, bool may_have_run)
     struct rlock__call *call;
 
     DL_FOREACH(grant->extensions, call) {
+        if (call->extend.is_sent) { /* the next renewal asks again */
+            call->extend.requests++;
+        }
         call->extend.may_have_run |= call->extend.is_sent && may_have_run;
         call->extend.is_sent = false;
     }

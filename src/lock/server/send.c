@@ -60,9 +60,9 @@ struct rlock__request *rlock__abandon(struct rlock__request *request)
 typedef void command_fn(const struct rlock__spec *spec, const struct rlock__args *args,
                         struct rlock__cmd *ret_cmd);
 
-static struct rlock__request *send(struct rlock__spec *spec, struct rlock__link *link,
-                                   command_fn *command, const struct rlock__args *args,
-                                   rlock__answer_fn *answer, void *subject, int64_t now)
+static inline struct rlock__request *send(struct rlock__spec *spec, struct rlock__link *link,
+                                          command_fn *command, const struct rlock__args *args,
+                                          rlock__answer_fn *answer, void *subject, int64_t now)
 {
     struct rlock__request *request = rlock__request_new(&spec->core->requests, answer, subject);
 
