@@ -16,9 +16,15 @@ CHECKOUT = pathlib.Path(os.environ.get("RLOCK_SOURCE", INSIDE if INSIDE.exists()
 WORK = CHECKOUT / "build" / "python" if HERE.is_relative_to(CHECKOUT / "bindings") else HERE / "build"
 
 OURS = """
+#define RLOCK_TEXT_SIZE ...
 int rlock_py_lock(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take, struct rlock_grant *grant,
                   int *live);
+int rlock_py_adopt(struct rlock_handle *lock, const char *text, const struct rlock_take *take,
+                   struct rlock_grant *grant, int *live);
 int rlock_py_unlock(struct rlock_handle *lock, uint64_t owner, int *live);
+int rlock_py_detach(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms, char *text, int *live);
+int rlock_py_detach_async(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms, int *live, rlock_done_fn *done,
+                          void *payload, struct rlock_op **ret_op);
 int rlock_py_unlock_async(struct rlock_handle *lock, uint64_t owner, int *live, rlock_done_fn *done, void *payload,
                           struct rlock_op **ret_op);
 void rlock_py_drop(struct rlock_op **op);
@@ -28,7 +34,8 @@ extern "Python" void rlock_py_log(const struct rlock_log_line *line, void *paylo
 """
 
 # These steps are in C because a signal handler of Python, or another thread, could come between them in Python.
-# live: 1 from the grant of a level until the first unlock of it. That unlock alone reaches the library.
+# live: 1 from the grant of a level until the first unlock of it. That unlock alone reaches the library. A detach ends the
+# level too. While it goes on nobody else can give the level up; a detach that fails makes the level live again.
 SOURCE = """
 #include <rlock/rlock.h>
 
@@ -38,6 +45,42 @@ static int rlock_py_lock(struct rlock_handle *lock, int64_t wait_ms, const struc
     int code = rlock_lock_for(lock, wait_ms, take, grant);
 
     __atomic_store_n(live, code == 0, __ATOMIC_RELEASE);
+    return code;
+}
+
+static int rlock_py_adopt(struct rlock_handle *lock, const char *text, const struct rlock_take *take,
+                          struct rlock_grant *grant, int *live)
+{
+    int code = rlock_adopt(lock, text, take, grant);
+
+    __atomic_store_n(live, code == 0, __ATOMIC_RELEASE);
+    return code;
+}
+
+static int rlock_py_detach(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms, char *text, int *live)
+{
+    int code;
+
+    if (!__atomic_exchange_n(live, 0, __ATOMIC_ACQ_REL)) {
+        return 1;
+    }
+    code = rlock_detach(lock, owner, lease_ms, text);
+    __atomic_store_n(live, code != 0, __ATOMIC_RELEASE);
+    return code;
+}
+
+static int rlock_py_detach_async(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms, int *live,
+                                 rlock_done_fn *done, void *payload, struct rlock_op **ret_op)
+{
+    int code;
+
+    if (!__atomic_exchange_n(live, 0, __ATOMIC_ACQ_REL)) {
+        return 1;
+    }
+    code = rlock_detach_async(lock, owner, lease_ms, done, payload, ret_op);
+    if (code != 0) { /* it has not begun */
+        __atomic_store_n(live, 1, __ATOMIC_RELEASE);
+    }
     return code;
 }
 

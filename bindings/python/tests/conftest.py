@@ -6,6 +6,7 @@ import gc
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -93,6 +94,15 @@ def servers():
 @pytest.fixture(scope="session")
 def url(servers):
     return servers.start()
+
+
+@pytest.fixture
+def stalled(servers):
+    """The URL of a server, and what stops it and has it go on."""
+    url = servers.start()
+    server = servers.running[-1]
+    yield url, lambda: server.send_signal(signal.SIGSTOP), lambda: server.send_signal(signal.SIGCONT)
+    server.send_signal(signal.SIGCONT)
 
 
 @pytest.fixture

@@ -2,22 +2,12 @@
 """What an exception says, besides its class: the holder, the server, when the lock is free, why a hold was lost."""
 
 import pickle
-import signal
 
 import pytest
 from test_async import in_a_loop
 
 import rlock
 from rlock import _errors
-
-
-@pytest.fixture
-def stalled(servers):
-    """The URL of a server, and what stops it and has it go on."""
-    url = servers.start()
-    server = servers.running[-1]
-    yield url, lambda: server.send_signal(signal.SIGSTOP), lambda: server.send_signal(signal.SIGCONT)
-    server.send_signal(signal.SIGCONT)
 
 
 def names_the_holder(problem, holder, url):

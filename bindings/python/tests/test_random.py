@@ -97,7 +97,7 @@ class Choice:
     """A lock of one of the kinds, on one or two of the names that the kind has."""
 
     def __init__(self, client, dice, kind=None):
-        self.kind = kind or dice.choice(KINDS)
+        self.client, self.kind = client, kind or dice.choice(KINDS)
         place = "rw" if self.kind in ("read", "write") else "reentrant" if self.kind == "multi" else self.kind
         self.names = [f"{place}{i}" for i in sorted(dice.sample(range(3), 2 if self.kind == "multi" else 1))]
         if self.kind == "multi":
@@ -115,7 +115,7 @@ class Threads:
         self.field, self.clients, self.dice, self.handed = field, clients, dice, handed
 
     def run(self):
-        ways = [self.visit] * 12 + [self.acquire] * 3 + [self.hand] * 3 + [self.drop, self.drop, self.end]
+        ways = [self.visit] * 12 + [self.acquire] * 3 + [self.hand] * 3 + [self.pass_on, self.drop, self.drop, self.end]
         while self.field.goes_on():
             self.dice.choice(ways)(Choice(self.dice.choice(self.clients), self.dice))
 
@@ -142,6 +142,20 @@ class Threads:
             self.field.leave(choice)
         self.field.count()
         assert not hold.is_valid()
+
+    def pass_on(self, choice):
+        """As a text: nobody else comes in between."""
+        hold = adopted = self.take(choice)
+        if hold is None:
+            return
+        if choice.kind != "multi":
+            adopted = choice.lock.adopt(hold.detach(20), owner=self.dice.choice([None, choice.client.new_owner()]))
+            assert adopted.is_valid() and not hold.is_valid()
+            assert choice.kind != "fenced" or adopted.token > hold.token
+            self.field.count(2)
+        self.field.leave(choice)
+        adopted.unlock()
+        self.field.count()
 
     def again(self, choice, hold):
         if choice.kind == "nonreentrant":

@@ -57,6 +57,30 @@ def test_a_handler_that_raises_ends_a_wait(client, other, name, handler, wait):
     assert lock.hold_count() == 0
 
 
+def test_a_handler_that_raises_ends_an_adoption(stalled, name, handler):
+    url, stop, go_on = stalled
+    with rlock.Client(url, op_timeout=60) as client, rlock.Client(url) as other:
+        lock, adopted = client.reentrant(name), []
+        text = lock.lock().detach(20)
+        stop()
+        sender = send_when(lambda: _operation._under_way)
+        with pytest.raises(Interrupted):
+            lock.adopt(text)
+        sender.join()
+        go_on()
+
+        def adopts():
+            try:
+                adopted.append(other.reentrant(name).adopt(text))
+            except rlock.NotOwner:
+                return False
+            return True
+
+        until(adopts, "the text has the hold again")
+        assert lock.hold_count() == 0
+        adopted[0].unlock()
+
+
 def test_a_handler_that_returns_lets_a_wait_go_on(client, other, name, handler):
     lock, theirs = client.fair(name), other.fair(name)
     held = theirs.lock()

@@ -7,15 +7,13 @@ import weakref
 import warnings
 from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar
 
-from ._errors import Error, check
-from ._operation import Level, already_over, log
+from ._errors import Error, check, string
+from ._operation import DROPPED, Level, already_over, log
 from ._rlock import ffi, lib
-from ._times import Seconds, lease_ms
+from ._times import Seconds, detached_ms, lease_ms
 
 if TYPE_CHECKING:
     from ._lock import AsyncLock, BaseLock, Lock
-
-DROPPED = "the program dropped the hold without unlocking it"
 
 B = TypeVar("B", bound="BaseLock")
 
@@ -50,11 +48,20 @@ class BaseHold(Generic[B]):
         """For how many seconds the program may rely on it if it is not renewed. Local."""
         return lib.rlock_valid_ms_as(self._level.handle, self.owner) / 1000 if self._level.is_live() else 0.0
 
+    def text(self) -> str:
+        """A text for a hold that goes on, if this process should die. Local. Its adoption requires from_dead."""
+        if not self._level.is_live():
+            raise already_over()
+        text = ffi.new("char[]", lib.RLOCK_TEXT_SIZE)
+        check(lib.rlock_hold_text(self._level.handle, self.owner, text))
+        return string(text)
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.lock!r}, owner {self.owner}>"
 
     def __del__(self) -> None:
         level = self._level
+        level.is_dropped = True
         if level.is_live() and not level.events.over():
             warnings.warn(f"{self!r} was not unlocked", ResourceWarning, stacklevel=2, source=self)
             level.drop(DROPPED)
@@ -76,6 +83,18 @@ class Hold(BaseHold["Lock"]):
             raise already_over()
         check(lib.rlock_extend(self._level.handle, self.owner, lease_ms(lease), ffi.NULL))
 
+    def detach(self, lease: Seconds) -> str:
+        """Hands the hold over: Lock.adopt() takes it over with the text. The lock stays taken for that lease.
+
+        Then the hold is over, as after an unlock. If the call fails, the program detaches again, or unlocks.
+        """
+        text = ffi.new("char[]", lib.RLOCK_TEXT_SIZE)
+        code = self._level.detach(detached_ms(lease), text)
+        if code > 0:
+            raise already_over()
+        check(code)
+        return string(text)
+
     def unlock(self) -> None:
         """Gives up this level, in any thread. Once."""
         code = self._level.unlock()
@@ -87,6 +106,8 @@ class Hold(BaseHold["Lock"]):
         return self
 
     def __exit__(self, kind: object, value: object, trace: object) -> None:
+        if self._level.is_detached:
+            return
         try:
             self.unlock()
         except Error as problem:
@@ -105,6 +126,14 @@ class AsyncHold(BaseHold["AsyncLock"]):
             raise already_over()
         await self.lock._extend(self._level, lease_ms(lease))
 
+    async def detach(self, lease: Seconds) -> str:
+        """Hands the hold over: AsyncLock.adopt() takes it over with the text. The lock stays taken for that lease.
+
+        Then the hold is over, as after an unlock. If the call fails, the program detaches again, or unlocks. The
+        detach goes on if the task is cancelled meanwhile; asyncio.shield() keeps the text.
+        """
+        return await self.lock._detach(self._level, detached_ms(lease))
+
     async def unlock(self) -> None:
         """Gives up this level, also if the task is cancelled meanwhile. Once."""
         await self.lock._unlock(self._level)
@@ -113,6 +142,8 @@ class AsyncHold(BaseHold["AsyncLock"]):
         return self
 
     async def __aexit__(self, kind: object, value: object, trace: object) -> None:
+        if self._level.is_detached:
+            return
         try:
             await self.unlock()
         except Error as problem:

@@ -8,12 +8,13 @@ import asyncio
 import dataclasses
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Generic, NamedTuple, Optional, TypeVar, Union
 
 from ._errors import Busy, Code, Error, TimedOut, check, error, string
 from ._greenlets import refuse_greenlets
 from ._hold import AsyncHold, BaseHold, Hold
-from ._operation import Level, Operation, Taking, already_over
+from ._operation import Detaching, Level, Operation, Taking, already_over
+from ._options import encoded
 from ._rlock import ffi, lib
 from ._times import FOREVER_MS, Seconds, lease_ms, wait_ms
 
@@ -61,10 +62,10 @@ class BaseLock:
         """The single locks that it is made of."""
         return tuple(part for member in self._members for part in member._parts()) or (self,)
 
-    def _take(self, lease: Optional[Seconds], owner: int) -> Any:
+    def _take(self, lease: Optional[Seconds], owner: int, flags: int = 0) -> Any:
         take = ffi.new("struct rlock_take *")
         lib.rlock_init(take, ffi.sizeof(take[0]))
-        take.lease_ms, take.owner = lease_ms(lease), owner
+        take.lease_ms, take.owner, take.flags = lease_ms(lease), owner, flags
         return take
 
     def _level(self, owner: int) -> Level:
@@ -107,6 +108,28 @@ def _info_of(info: Any) -> Info:
     )
 
 
+class _Way(NamedTuple):
+    """How a hold is taken: the call that waits in its thread, and the one that does not."""
+
+    waits: Callable[..., int]
+    begins: Callable[..., int]
+
+
+_by_waiting = _Way(lib.rlock_py_lock, lib.rlock_lock_async)
+_by_text = _Way(lib.rlock_py_adopt, lib.rlock_adopt_async)
+
+
+def _text(text: str) -> bytes:
+    raw = encoded(text)
+    if b"\0" in raw:  # C would not see what follows it
+        raise error(Code.EINVAL, "this is not the text of a hold")
+    return raw
+
+
+def _from_dead(is_so: bool) -> int:
+    return int(lib.RLOCK_TAKE_FROM_DEAD) if is_so else 0
+
+
 class Lock(BaseLock):
     """A lock for threads. The owner is the calling thread, or an id that is given.
 
@@ -127,18 +150,37 @@ class Lock(BaseLock):
         owner: of client.new_owner(), or a hold whose owner takes one more level.
         In the main thread, where Python runs signal handlers, a handler that raises ends the wait.
         """
-        milliseconds = wait_ms(wait)
-        hold, take = self._prepare(lease, owner)
+        return self._taken(_by_waiting, wait_ms(wait), lease, owner)
+
+    def adopt(
+        self, text: str, lease: Optional[Seconds] = None, owner: Optional[Owner] = None, from_dead: bool = False
+    ) -> Hold:
+        """Takes over the hold of a text of detach(). It does not wait. NotOwner: that hold is over, or was adopted.
+
+        from_dead: for a text of Hold.text(), which raises Busy otherwise. The process that wrote it is gone.
+        lease and owner: see lock().
+        """
+        return self._taken(_by_text, _text(text), lease, owner, _from_dead(from_dead))
+
+    def _taken(
+        self,
+        way: _Way,
+        what: Union[int, bytes],
+        lease: Optional[Seconds],
+        owner: Optional[Owner],
+        flags: int = 0,
+    ) -> Hold:
+        hold, take = self._prepare(lease, owner, flags)
         if _thread.get_ident() != threading.main_thread().ident:
             grant = _new_grant()
-            check(hold._level.lock(milliseconds, take, grant))
+            check(hold._level.take(way.waits, what, take, grant))
             hold._granted(grant)
             return hold
         ended = _thread.allocate_lock()
         ended.acquire()
         operation = Taking(hold._level, ended.release)
         try:
-            operation.begin(lib.rlock_lock_async, milliseconds, take)
+            operation.begin(way.begins, what, take)
             ended.acquire()
             hold._granted(_grant_of(operation))
             return hold
@@ -146,7 +188,7 @@ class Lock(BaseLock):
             operation.give_up()
             raise
 
-    def _prepare(self, lease: Optional[Seconds], owner: Optional[Owner]) -> tuple[Hold, Any]:
+    def _prepare(self, lease: Optional[Seconds], owner: Optional[Owner], flags: int) -> tuple[Hold, Any]:
         refuse_greenlets()
         thread = None if owner is not None else self._client._thread_state()
         given = owner.owner if isinstance(owner, BaseHold) else owner
@@ -155,7 +197,7 @@ class Lock(BaseLock):
             raise error(Code.EINVAL, "owner is 0")
         if thread is not None:
             thread.levels.add(level)
-        return Hold(self, level), self._take(lease, level.owner)
+        return Hold(self, level), self._take(lease, level.owner, flags)
 
     def try_lock(self, lease: Optional[Seconds] = None, owner: Optional[Owner] = None) -> Optional[Hold]:
         """Tries once. None: another owner holds it."""
@@ -259,13 +301,33 @@ class AsyncLock(BaseLock):
         milliseconds = wait_ms(wait)
         if owner is None and milliseconds == FOREVER_MS:
             self._refuse_deadlock()
+        return await self._taken(_by_waiting, milliseconds, lease, owner)
+
+    async def adopt(
+        self, text: str, lease: Optional[Seconds] = None, owner: Optional[Owner] = None, from_dead: bool = False
+    ) -> AsyncHold:
+        """Takes over the hold of a text: see Lock.adopt().
+
+        A task that is cancelled meanwhile does not hold the lock. The text is good for another adopt(), unless the
+        server's answer had come already: then the lock is free.
+        """
+        return await self._taken(_by_text, _text(text), lease, owner, _from_dead(from_dead))
+
+    async def _taken(
+        self,
+        way: _Way,
+        what: Union[int, bytes],
+        lease: Optional[Seconds],
+        owner: Optional[Owner],
+        flags: int = 0,
+    ) -> AsyncHold:
         given = owner.owner if isinstance(owner, BaseHold) else owner
         level = self._level(self._client.new_owner() if given is None else given)
         hold = AsyncHold(self, level)
         future, wake = self._client._future()
         operation = Taking(level, wake)
         try:
-            operation.begin(lib.rlock_lock_async, milliseconds, self._take(lease, level.owner))
+            operation.begin(way.begins, what, self._take(lease, level.owner, flags))
             await future
             hold._granted(_grant_of(operation))
         except BaseException:
@@ -333,12 +395,18 @@ class AsyncLock(BaseLock):
     async def _extend(self, level: Level, milliseconds: int) -> None:
         await self._do(lambda each: each.begin(lib.rlock_extend_async, level.owner, milliseconds))
 
+    async def _detach(self, level: Level, milliseconds: int) -> str:
+        operation = await self._do(lambda each: level.detach_async(each, milliseconds), level)
+        text = ffi.new("char[]", lib.RLOCK_TEXT_SIZE)
+        check(lib.rlock_op_text(operation.op[0], text))
+        return string(text)
+
     async def _unlock(self, level: Level) -> None:
         await self._do(level.unlock_async)
 
-    async def _do(self, begin: Callable[[Operation], None]) -> Operation:
+    async def _do(self, begin: Callable[[Operation], None], detached: Optional[Level] = None) -> Operation:
         future, wake = self._client._future()
-        operation = Operation(self._lock, wake)
+        operation = Operation(self._lock, wake) if detached is None else Detaching(detached, wake)
         begin(operation)
         await future
         operation.check()

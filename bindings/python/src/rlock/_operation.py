@@ -6,7 +6,7 @@ from __future__ import annotations
 import _thread
 import logging
 import os
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from ._errors import Code, Error, Failure, Reason, error, failure_of, last_error, string
 from ._rlock import ffi, lib
@@ -15,6 +15,7 @@ log = logging.getLogger("rlock")
 log.addHandler(logging.NullHandler())
 _levels = {1: logging.ERROR, 2: logging.WARNING, 3: logging.INFO, 4: logging.DEBUG}
 _under_way: set[Any] = set()  # handles that the library has, until it calls back
+DROPPED = "the program dropped the hold without unlocking it"
 
 
 class Loss(NamedTuple):
@@ -91,10 +92,12 @@ class Level:
         self.kind = kind
         self.owner = owner
         self.events = events
+        self.is_detached = False
+        self.is_dropped = False  # the program has no hold of it any more
         self._live: Any = ffi.new("int *")
 
     def is_live(self) -> bool:
-        """It was granted, and nobody has unlocked it."""
+        """It was granted, and nobody has unlocked it. False while it is being detached."""
         return bool(self._live[0])
 
     def grant(self) -> None:
@@ -104,8 +107,16 @@ class Level:
         """Nobody unlocks it any more."""
         self._live[0] = 0
 
-    def lock(self, milliseconds: int, take: Any, grant: Any) -> int:
-        return int(lib.rlock_py_lock(self.handle, milliseconds, take, grant, self._live))
+    def take(self, function: Callable[..., int], what: Union[int, bytes], take: Any, grant: Any) -> int:
+        return int(function(self.handle, what, take, grant, self._live))
+
+    def detach(self, milliseconds: int, text: Any) -> int:
+        code = int(lib.rlock_py_detach(self.handle, self.owner, milliseconds, text, self._live))
+        self.is_detached |= code == 0
+        return code
+
+    def detach_async(self, operation: Operation, milliseconds: int) -> None:
+        operation.begin(lib.rlock_py_detach_async, self.owner, milliseconds, self._live)
 
     def unlock(self) -> int:
         return int(lib.rlock_py_unlock(self.handle, self.owner, self._live))
@@ -147,6 +158,22 @@ class Taking(Operation):
         self._level.drop(None)
 
 
+class Detaching(Operation):
+    """The detach of a level. If it fails, the level goes on; and if its hold was dropped meanwhile, it is unlocked."""
+
+    def __init__(self, level: Level, wake: Callable[[], None]) -> None:
+        super().__init__(level.handle, wake)
+        self._level = level
+
+    def settle(self) -> None:
+        if self.code == 0:
+            self._level.is_detached = True
+            return
+        self._level.grant()
+        if self._level.is_dropped:
+            self._level.drop(DROPPED)
+
+
 class _Dropped(Operation):
     """The unlock of a level whose owner is gone."""
 
@@ -163,7 +190,7 @@ class _Dropped(Operation):
 
 
 def already_over() -> Error:
-    return error(Code.ENOTOWNER, "this hold was unlocked before, or it ended with its owner")
+    return error(Code.ENOTOWNER, "this hold was unlocked or detached before, or it ended with its owner")
 
 
 def _failed(kind: Any, value: Any, trace: Any) -> None:

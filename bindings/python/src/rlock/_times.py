@@ -39,6 +39,11 @@ def wait_ms(wait: Optional[Seconds]) -> int:
     return ms if ms < _LONGEST_MS else FOREVER_MS
 
 
+def detached_ms(lease: Seconds) -> int:
+    """The lease of a text. It is never renewed."""
+    return _ms(lease, "lease")
+
+
 def lease_ms(lease: Optional[Seconds]) -> int:
     """None is a lease that is renewed until the unlock."""
     if lease is None:
