@@ -110,6 +110,31 @@ static inline int glue_lock(struct rlock_handle *lock, int64_t wait_ms, int64_t 
                        ret_failure);
 }
 
+static inline int glue_adopt(struct rlock_handle *lock, const char *text, int64_t lease_ms,
+                             uint64_t owner, int from_dead, uintptr_t payload,
+                             struct rlock_op **ret_op, struct rlock_failure **ret_failure)
+{
+    struct rlock_take *take = RLOCK_TAKE(.lease_ms = lease_ms, .owner = owner);
+
+    take->flags = (owner == 0 ? RLOCK_TAKE_NEW_OWNER : 0) | (from_dead ? RLOCK_TAKE_FROM_DEAD : 0);
+    return glue_failed(rlock_adopt_async(lock, text, take, glue_done, (void *)payload, ret_op),
+                       ret_failure);
+}
+
+static inline int glue_detach(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
+                              uintptr_t payload, struct rlock_op **ret_op,
+                              struct rlock_failure **ret_failure)
+{
+    return glue_failed(
+        rlock_detach_async(lock, owner, lease_ms, glue_done, (void *)payload, ret_op), ret_failure);
+}
+
+static inline int glue_hold_text(const struct rlock_handle *lock, uint64_t owner, char *ret_text,
+                                 struct rlock_failure **ret_failure)
+{
+    return glue_failed(rlock_hold_text(lock, owner, ret_text), ret_failure);
+}
+
 static inline int glue_unlock(struct rlock_handle *lock, uint64_t owner, uintptr_t payload,
                               struct rlock_op **ret_op, struct rlock_failure **ret_failure)
 {

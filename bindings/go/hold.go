@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Hold is a lock that is held, from Lock or TryLock until Unlock. All goroutines may share it. The program keeps it until
-// Unlock: see the package's comment.
+// Hold is a lock that is held, from Lock, TryLock or Adopt until Unlock or Detach. All goroutines may share it. The program
+// keeps it until then: see the package's comment.
 type Hold struct {
 	*possession
 	owner *owner
@@ -38,7 +38,9 @@ type possession struct {
 	lost    chan struct{}
 	losing  sync.Once
 	unlocks sync.Mutex  // one at a time
-	isOver  atomic.Bool // Unlock has begun
+	isOver  atomic.Bool // Unlock has begun, or Detach has succeeded
+
+	isDetaching atomic.Bool // Detach has begun, and the library may have the hold no more
 }
 
 // possessions has those of each owner that are not unlocked yet.
@@ -120,7 +122,7 @@ func (p *possession) look() {
 		p.lose(LostClosed)
 	case found == C.RLOCK_EFORKED:
 		p.lose(LostForked)
-	case found < 0 && !p.isOver.Load():
+	case found < 0 && !p.isOver.Load() && !p.isDetaching.Load():
 		p.lose(LostOwnerEnded)
 	}
 }
@@ -164,7 +166,7 @@ func (h *Hold) Unlock() error {
 	defer h.unlocks.Unlock()
 	wasOver := h.isOver.Load()
 	if wasOver && C.rlock_hold_count_as(h.lock.lock, h.id) != 0 { // those levels are of other holds
-		return &Error{Code: ErrNotOwner, Detail: "the hold was unlocked before", FreeIn: -1}
+		return errOver()
 	}
 	h.isOver.Store(true)
 	h.end(nil)
@@ -187,12 +189,79 @@ func (h *Hold) Unlock() error {
 	return err
 }
 
+// Detach hands the hold over: Lock.Adopt takes it over with the text, in any process. The lock stays taken all the time; if
+// nobody adopts the hold, it ends with the lease, which is at least 10 ms. Then the hold is over, as after Unlock, and its
+// Context has ended; it is not lost. Keep the text secret. Like Unlock, Detach returns within Options.OpTimeout.
+//
+// If Detach fails, the program calls Detach again, or Unlock. After ErrInDoubt, ErrNoConnection, ErrPermission, ErrRefused or
+// ErrWrongType the hold is not valid any more, and Context has ended. ErrInvalid: the owner holds more than one level, for
+// example. ErrLost: the hold had ended before.
+func (h *Hold) Detach(lease time.Duration) (string, error) {
+	defer runtime.KeepAlive(h)
+	h.unlocks.Lock()
+	defer h.unlocks.Unlock()
+	if h.isOver.Load() {
+		return "", errOver()
+	}
+	wasDetaching := h.isDetaching.Swap(true)
+	text, err := h.detach(lease)
+	if err == nil {
+		h.isOver.Store(true)
+		h.end(nil)
+		h.remove()
+		return text, nil
+	}
+	switch failure := err.(*Error); failure.Code {
+	case ErrLost:
+		h.lose(failure.Reason)
+	case ErrInDoubt, ErrNoConnection, ErrPermission, ErrRefused, ErrWrongType:
+		h.end(nil) // the library counts the hold no more, and it is not lost
+	default:
+		h.isDetaching.Store(wasDetaching)
+		h.look() // a loss may have been reported meanwhile
+	}
+	return "", err
+}
+
+func (h *Hold) detach(lease time.Duration) (string, error) {
+	o, err := begin(func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int {
+		return C.glue_detach(h.lock.lock, h.id, milliseconds(lease), payload, op, failure)
+	})
+	if err != nil {
+		return "", err
+	}
+	defer o.drop()
+	<-o.done
+	if err = o.result(); err != nil {
+		return "", err
+	}
+	return o.text(), nil
+}
+
+// Text returns a text for a hold that goes on, as a precaution against a crash of this process. Lock.Adopt requires the
+// option FromDead for it. It asks nobody.
+func (h *Hold) Text() (string, error) {
+	defer runtime.KeepAlive(h)
+	if h.isOver.Load() {
+		return "", errOver()
+	}
+	var text [C.RLOCK_TEXT_SIZE]C.char
+	err := call(func(failure **C.struct_rlock_failure) C.int {
+		return C.glue_hold_text(h.lock.lock, h.id, &text[0], failure)
+	})
+	return C.GoString(&text[0]), err
+}
+
+func errOver() error {
+	return &Error{Code: ErrNotOwner, Detail: "the hold was unlocked or detached before", FreeIn: -1}
+}
+
 // Extend extends the lease: the hold lasts for that time at least, from before the request. A lease never gets shorter. With
 // 0 the client renews the hold from now on, until Unlock. After ErrInDoubt the hold is valid as long as before, or longer.
 func (h *Hold) Extend(lease time.Duration) error {
 	defer runtime.KeepAlive(h)
 	if h.isOver.Load() {
-		return &Error{Code: ErrNotOwner, Detail: "the hold was unlocked before", FreeIn: -1}
+		return errOver()
 	}
 	o, err := begin(func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int {
 		return C.glue_extend(h.lock.lock, h.id, milliseconds(lease), payload, op, failure)
@@ -227,6 +296,6 @@ func (h *Hold) Token() uint64 { return h.token }
 // Lost returns a channel that is closed when the hold is lost, and not by Unlock unless that returns ErrLost.
 func (h *Hold) Lost() <-chan struct{} { return h.lost }
 
-// Context returns a context that ends with the hold: when it is lost (context.Cause is ErrLost), when Unlock begins, and when
-// the context of Lock ends. Pass it to the work that relies on the lock. It does not keep the hold.
+// Context returns a context that ends with the hold: when it is lost (context.Cause is ErrLost), when Unlock begins, after
+// Detach, and when the context of Lock or Adopt ends. Pass it to the work that relies on the lock. It does not keep the hold.
 func (h *Hold) Context() context.Context { return h.ctx }

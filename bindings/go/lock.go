@@ -8,6 +8,7 @@ import "C"
 import (
 	"context"
 	"runtime"
+	"strings"
 	"time"
 	"unsafe"
 )
@@ -163,12 +164,13 @@ func (l *Lock) Name() string {
 	return C.GoStringN(name, C.int(size))
 }
 
-// A TakeOption is an option of Lock and TryLock.
+// A TakeOption is an option of Lock, TryLock and Adopt.
 type TakeOption func(*take)
 
 type take struct {
 	wait, lease C.int64_t
 	owner       *owner
+	fromDead    bool
 }
 
 // Wait limits how long Lock waits while somebody else holds the lock: ErrTimedOut. 0 tries once: ErrBusy. A time below 0 is
@@ -193,20 +195,34 @@ func Owner(hold *Hold) TakeOption {
 	return func(t *take) { t.owner = hold.owner }
 }
 
+// FromDead is for Adopt with a text of Hold.Text: the program knows that the process which wrote the text is gone.
+func FromDead() TakeOption {
+	return func(t *take) { t.fromDead = true }
+}
+
 // Lock takes the lock. It waits until it has the lock, until the Wait ends (ErrTimedOut), or until the context ends. Then it
 // returns within 50 ms an error that is ErrCanceled and ctx.Err(), and gives back what a request on its way may still get;
 // Error.FreeIn says by when. The hold is nil beside an error. If the context ends just when the lock has been granted, the
 // call may still return the hold.
 func (l *Lock) Lock(ctx context.Context, opts ...TakeOption) (*Hold, error) {
-	return l.take(ctx, C.RLOCK_FOREVER, opts)
+	return l.take(ctx, C.RLOCK_FOREVER, nil, opts)
 }
 
 // TryLock takes the lock if it is free. Otherwise it returns ErrBusy.
 func (l *Lock) TryLock(ctx context.Context, opts ...TakeOption) (*Hold, error) {
-	return l.take(ctx, 0, opts)
+	return l.take(ctx, 0, nil, opts)
 }
 
-func (l *Lock) take(ctx context.Context, wait C.int64_t, opts []TakeOption) (*Hold, error) {
+// Adopt takes over the hold of a text, from Hold.Detach at a lock of the same name and kind, of any process. It does not
+// wait: if several callers have the text, one of them gets the hold, and the others get ErrNotOwner. So it is if the hold has
+// ended. A text of Hold.Text requires the option FromDead: ErrBusy. After ErrInDoubt, or if the context ended the call, the
+// caller does not have the hold, and the text is good for another call.
+func (l *Lock) Adopt(ctx context.Context, text string, opts ...TakeOption) (*Hold, error) {
+	return l.take(ctx, 0, &text, opts)
+}
+
+// take takes the lock, or if there is a text, adopts the hold of that.
+func (l *Lock) take(ctx context.Context, wait C.int64_t, text *string, opts []TakeOption) (*Hold, error) {
 	defer runtime.KeepAlive(l)
 	t := take{wait: wait}
 	for _, option := range opts {
@@ -215,8 +231,13 @@ func (l *Lock) take(ctx context.Context, wait C.int64_t, opts []TakeOption) (*Ho
 	if l.err != nil {
 		return nil, l.err
 	}
-	if wait == 0 && t.wait != 0 {
-		return nil, &Error{Code: ErrInvalid, Detail: "TryLock does not wait", FreeIn: -1}
+	switch {
+	case wait == 0 && t.wait != 0:
+		return nil, &Error{Code: ErrInvalid, Detail: "TryLock and Adopt do not wait", FreeIn: -1}
+	case text == nil && t.fromDead:
+		return nil, &Error{Code: ErrInvalid, Detail: "FromDead is for Adopt alone", FreeIn: -1}
+	case text != nil && strings.ContainsRune(*text, 0): // C would not see what follows it
+		return nil, &Error{Code: ErrInvalid, Detail: "this is not the text of a hold", FreeIn: -1}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, &Error{Code: ErrCanceled, FreeIn: -1, ended: err}
@@ -226,7 +247,12 @@ func (l *Lock) take(ctx context.Context, wait C.int64_t, opts []TakeOption) (*Ho
 	}
 	defer runtime.KeepAlive(t.owner)
 	o, err := begin(func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int {
-		return C.glue_lock(l.lock, t.wait, t.lease, t.owner.id, payload, op, failure)
+		if text == nil {
+			return C.glue_lock(l.lock, t.wait, t.lease, t.owner.id, payload, op, failure)
+		}
+		c := C.CString(*text)
+		defer C.free(unsafe.Pointer(c))
+		return C.glue_adopt(l.lock, c, t.lease, t.owner.id, truth(t.fromDead), payload, op, failure)
 	})
 	if err != nil {
 		return nil, err

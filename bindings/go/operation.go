@@ -52,6 +52,13 @@ func (o *operation) cancel() {
 
 func (o *operation) drop() { C.rlock_op_unref(o.op) }
 
+// text returns the text of a detach that has succeeded.
+func (o *operation) text() string {
+	var text [C.RLOCK_TEXT_SIZE]C.char
+	C.rlock_op_text(o.op, &text[0])
+	return C.GoString(&text[0])
+}
+
 // result returns the failure of an operation that has ended.
 func (o *operation) result() error {
 	code := C.rlock_op_code(o.op)
