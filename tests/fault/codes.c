@@ -327,7 +327,6 @@ void call_all(const struct stage *stage)
     (void)record(HELD, rlock_held(stage->lock, 0, &grant));
     (void)extend(stage->lock);
     hand_over(stage->lock);
-    (void)adopt(stage->lock, NULL);
     if (lock_for(stage->lock, 0) == 0) {
         (void)extend(stage->lock);
         hand_over(stage->lock);
@@ -336,6 +335,7 @@ void call_all(const struct stage *stage)
     }
     (void)lock_for(stage->lock, 20);
     (void)unlock(stage->lock);
+    (void)adopt(stage->lock, NULL); /* not the first call: a slow greeting would hide what failed */
     (void)record(INSPECT, rlock_inspect(stage->lock, &info));
     (void)record(FORCE, rlock_force_unlock(stage->lock, NULL));
     if (stage->client != NULL) {

@@ -26,6 +26,7 @@ static struct rlock_client_opts looped(void)
     struct rlock_client_opts opts = USUAL;
 
     opts.flags |= RLOCK_CLIENT_USER_LOOP;
+    opts.op_timeout_ms = 1000 * test_slack();
     return opts;
 }
 

@@ -393,7 +393,8 @@ static void check_refused(struct sim_user *user)
         return;
     }
     /* what another thread gave up meanwhile has a release of its own */
-    if (hold_of(user)->depth == 0 && call->number != 0 && call->number != hold_of(user)->given_up) {
+    if (hold_of(user)->depth == 0 && call->number != 0 && call->number != hold_of(user)->given_up &&
+        !sim_is_ended_adoption(user)) {
         sim_declare_dead(client->world, client, user->side, call->number, "refused");
     }
     sim_check_server(client->world);

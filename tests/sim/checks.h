@@ -63,6 +63,9 @@ void sim_detach(struct sim_user *user);
 void sim_detach_done(struct sim_user *user);
 /* Begins to adopt a text, if there is one. */
 bool sim_adopt(struct sim_user *user);
+/* Whether its call moved a reader that ended before it was taken back: the name outlives the level,
+ * as each reader's does. */
+bool sim_is_ended_adoption(const struct sim_user *user);
 void sim_adopt_done(struct sim_user *user);
 
 /* ---- foreign.c ---- */

@@ -154,6 +154,21 @@ bool sim_adopt(struct sim_user *user)
     return true;
 }
 
+bool sim_is_ended_adoption(const struct sim_user *user)
+{
+    const struct sim_world *world = user->client->world;
+    struct sim_view value, key = view_of(world->keys[user->key]);
+    char owner[RLOCK__OWNER_SIZE];
+
+    if (user->call.acquire.adopts == NULL || world->config.other == NULL || user->side != 0) {
+        return false;
+    }
+    (void)snprintf(owner, sizeof(owner), "%s:%llu", user->client->core.opts.uuid,
+                   (unsigned long long)user->call.number);
+    return sim_find_field(world, key, view_of(owner), &value) &&
+           sim_reader_ttl(world, key, view_of(owner), 1) == -2;
+}
+
 void sim_adopt_done(struct sim_user *user)
 {
     struct sim_client *client = user->client;
@@ -173,7 +188,7 @@ void sim_adopt_done(struct sim_user *user)
             sim_violate(world, "client %u: does not adopt %s, which is given back to the text",
                         client->index, world->keys[user->key]);
         }
-        if (call->number != 0) {
+        if (call->number != 0 && !sim_is_ended_adoption(user)) {
             sim_declare_dead(world, client, user->side, call->number, "not adopted");
         }
     }
