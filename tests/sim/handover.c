@@ -4,8 +4,8 @@
  *   it moved        after a detach that returned 0 the server has the text, and never the number
  *   it stays taken  while the text's lease lasts nobody but an adopter gets the lock: the check
  *                   that valid means held sees to that
- *   it is found     on a perfect network an adopter is refused only if the text is gone; and on no
- *                   network while its client gives the hold back to the text
+ *   it is found     on a perfect network the only adopter is refused only if the text is gone; and
+ *                   on no network while its client gives the hold back to the text
  *   refused is clean an adopter that was refused is never on the server again
  */
 #include <stdio.h>
@@ -132,14 +132,28 @@ static uint64_t given_back(const struct sim_user *user)
     return 0;
 }
 
+/* No other call asked for the text, which might have had it, and given it back. */
+static bool is_only_adopter(const struct sim_user *user)
+{
+    const struct sim_world *world = user->client->world;
+
+    for (unsigned i = 0; i < SIM_TEXTS; i++) {
+        if (strcmp(world->texts[i].owner, user->text.owner) == 0) {
+            return world->texts[i].adopters == 1;
+        }
+    }
+    return false;
+}
+
 bool sim_adopt(struct sim_user *user)
 {
     struct sim_world *world = user->client->world;
-    const struct sim_text *text = &world->texts[sim_random(world, SIM_TEXTS)];
+    struct sim_text *text = &world->texts[sim_random(world, SIM_TEXTS)];
 
     if (text->owner[0] == '\0') {
         return false;
     }
+    text->adopters++;
     user->text = *text;
     user->text.given_back = given_back(user);
     user->key = text->key;
@@ -180,7 +194,8 @@ void sim_adopt_done(struct sim_user *user)
                     world->keys[user->key], rlock_code_name(call->code));
     }
     if (call->code == RLOCK_ENOTOWNER) {
-        if (world->config.faults == 0 && is_on_server(world, &user->text)) {
+        if (world->config.faults == 0 && is_only_adopter(user) &&
+            is_on_server(world, &user->text)) {
             sim_violate(world, "client %u: does not adopt %s, which is there", client->index,
                         world->keys[user->key]);
         }
