@@ -348,12 +348,8 @@ void sim_declare_dead(struct sim_world *world, const struct sim_client *client, 
 
     owner_name(client, side, number, dead->owner);
     (void)snprintf(dead->why, sizeof(dead->why), "%s", why);
-    HASH_FIND_STR(world->dead, dead->owner, old);
-    if (old != NULL) {
-        free(dead);
-        return;
-    }
-    HASH_ADD_STR(world->dead, owner, dead);
+    HASH_REPLACE_STR(world->dead, owner, dead, old);
+    free(old);
 }
 
 /* A canceled call whose request is on its way says until when the lock may be taken. */

@@ -129,8 +129,7 @@ struct sim_ended {
 /* A text that somebody was given, and nobody has adopted. */
 struct sim_text {
     char owner[RLOCK__OWNER_SIZE]; /* "" none */
-    unsigned key, side;
-    unsigned adopters;   /* how many calls asked for it */
+    unsigned key, side, adopters;  /* that asked for it */
     uint64_t given_back; /* of a call: the attempt that gave it back when the call began; 0 none */
 };
 
