@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define RELEASE_LEASE_MS 10000 /* of the hold that is released at once */
-#define TRIES 5                /* of a call whose outcome is not known */
+#define TRIES 5                /* of a call with an unknown outcome */
 
 struct desk {
     struct cli_options *opts;

@@ -193,7 +193,7 @@ func TestTLSFilesOpenAConnection(t *testing.T) {
 	startServer(t, "--tls-port", strconv.Itoa(port), "--bind", "127.0.0.1", "--tls-cert-file", cert, "--tls-key-file", key,
 		"--tls-ca-cert-file", cert, "--tls-auth-clients", "yes")
 	for expected, options := range map[error]*Options{
-		nil: {CAFile: cert, CertFile: cert, KeyFile: key}, ErrTLS: {CertFile: cert, KeyFile: key}, // whose authority nobody knows
+		nil: {CAFile: cert, CertFile: cert, KeyFile: key}, ErrTLS: {CertFile: cert, KeyFile: key}, // no CA file: the authority is unknown
 	} {
 		options.OpTimeout, options.Logger = 10*time.Second, quiet
 		client, err := Open(fmt.Sprintf("rediss://127.0.0.1:%d", port), options)

@@ -90,7 +90,7 @@ func possessionsOf(id C.uint64_t) []*possession {
 	return slices.Clone(possessions.of[id])
 }
 
-// dropped is the owner's finalizer: the program has none of its holds any more, and cannot unlock those that are left.
+// dropped is the owner's finalizer: the program can no longer reach the owner's holds, and cannot unlock them.
 func (o *owner) dropped() {
 	go func(left []*possession) { // a finalizer must not wait, and a handler of the log may
 		for _, p := range left {

@@ -69,12 +69,12 @@ func (c *Client) NonReentrant(name string, opts ...LockOption) *Lock {
 	return c.named((*C.glue_new_fn)(C.rlock_nonreentrant_new), name, opts)
 }
 
-// Spin makes a reentrant lock whose waiters poll, and need no pub/sub.
+// Spin makes a reentrant lock. Its waiters poll, and do not need pub/sub.
 func (c *Client) Spin(name string, opts ...LockOption) *Lock {
 	return c.named((*C.glue_new_fn)(C.rlock_spin_new), name, opts)
 }
 
-// Fenced makes a reentrant lock whose holds have a token that is larger than all earlier ones.
+// Fenced makes a reentrant lock. Each of its holds has a token that is larger than all earlier ones.
 func (c *Client) Fenced(name string, opts ...LockOption) *Lock {
 	return c.named((*C.glue_new_fn)(C.rlock_fenced_new), name, opts)
 }
@@ -306,7 +306,7 @@ func (l *Lock) Inspect(ctx context.Context) (Info, error) {
 	}, nil
 }
 
-// ForceUnlock releases the lock, whoever holds it, and returns whether somebody held it. Holds of this process are reported
+// ForceUnlock releases the lock of any holder, and returns whether somebody held it. Holds of this process are reported
 // as lost (LostForced); other processes find out at their next renewal. If the context ends, the request goes on.
 func (l *Lock) ForceUnlock(ctx context.Context) (wasLocked bool, err error) {
 	o, err := l.ask(ctx, func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int {

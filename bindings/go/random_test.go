@@ -21,7 +21,7 @@ import (
 // A place is what a lock protects. Nothing in it is atomic: two goroutines that are inside at once spoil it.
 type place struct {
 	name        string
-	writes      int // by those that are alone
+	writes      int // made by threads that hold the lock exclusively
 	largest     uint64
 	first, last int // are equal whenever nobody writes
 }

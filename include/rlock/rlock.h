@@ -84,7 +84,7 @@ extern "C" {
 #ifndef RLOCK_FILLS
 #if defined(__has_attribute) && !defined(RLOCK_PLAIN)
 #if __has_attribute(access)
-/* Marks the n-th argument as a struct whose size the caller sets before the call. gcc warns if
+/* Marks the n-th argument as a struct. The caller sets its size before the call; gcc warns if
  * nothing has set it. Define it before you include this header to override it. */
 #define RLOCK_FILLS(n) __attribute__((access(read_write, n)))
 #endif

@@ -1,6 +1,6 @@
 --!df flags=allow-undeclared-keys
--- Gives a hold of a fair lock to another owner, as plain/rename. If the lock ends sooner then, the head of the queue is
--- told to look again.
+-- Gives a hold of a fair lock to another owner, like plain/rename. If the lock ends sooner then, a message wakes the
+-- head of the queue.
 -- KEYS[1] the lock's hash
 -- ARGV[1] owner "uuid:number"; ARGV[2] the other owner; ARGV[3] lease in ms; ARGV[4] PUBLISH, SPUBLISH or BOTH; ARGV[5]
 -- channel, the head's own being this:owner; ARGV[6] the queue

@@ -1,4 +1,4 @@
--- Gives a hold of a fenced lock to another owner, as plain/rename, with a new token.
+-- Gives a hold of a fenced lock to another owner, like plain/rename, with a new token.
 -- KEYS[1] the lock's hash; KEYS[2] the token
 -- ARGV[1] owner "uuid:number"; ARGV[2] the other owner; ARGV[3] lease in ms; ARGV[4] PUBLISH, SPUBLISH or BOTH; ARGV[5]
 -- channel; ARGV[6] the message

@@ -1,5 +1,5 @@
 -- Gives a hold of a lock with one hash to another owner: from a client to a text, or from a text to a client. If the lock
--- ends sooner then, those who wait for its end are told to look again.
+-- ends sooner then, a message wakes the waiters.
 -- KEYS[1] the lock's hash
 -- ARGV[1] the owner's field; ARGV[2] the other's field; ARGV[3] lease in ms; ARGV[4] PUBLISH, SPUBLISH or BOTH; ARGV[5]
 -- channel; ARGV[6] the message, as a release has it

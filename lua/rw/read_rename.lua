@@ -1,6 +1,6 @@
 --!df flags=allow-undeclared-keys
 -- Gives a read hold of one level to another owner: from a client to a text, or from a text to a client. If the lock ends
--- sooner then, writers that wait for its end are told to look again.
+-- sooner then, a message wakes the waiting writers.
 -- KEYS[1] the lock's hash; KEYS[2] the key of the other owner's level
 -- ARGV[1] owner "uuid:number"; ARGV[2] the other owner; ARGV[3] lease in ms; ARGV[4] PUBLISH, SPUBLISH or BOTH; ARGV[5]
 -- channel; ARGV[6] what the keys of readers' levels begin with; ARGV[7] 'asking' if the slot is on its way here

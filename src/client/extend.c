@@ -20,9 +20,7 @@ int rlock_extend(struct rlock_handle *lock, uint64_t id, int64_t lease_ms,
     }
     code = code == 0 ? rlock__lease_read(&lease_ms) : code;
     code = code == 0 ? rlock__check_wait(lock, 0) : code;
-    if (code == 0 && rlock__owner_of(id, &owner) != 0) { /* a thread that never had a number */
-        code = rlock__fail(RLOCK_ENOTOWNER, "not held by this owner");
-    }
+    code = code == 0 ? rlock__known_owner(id, &owner) : code;
     if (code == 0) {
         rlock__trace_begin(lock, NULL, &tracing, &op.tracing);
         code = lock->vtable->begin_extend(lock, lease_ms * RLOCK__MS, owner, &op);

@@ -26,12 +26,8 @@ int rlock_detach(struct rlock_handle *lock, uint64_t id, int64_t lease_ms,
 
     rlock__texts_begin(&texts);
     ret_text[0] = '\0';
-    if (code == 0) {
-        code = rlock__check_wait(lock, 0);
-    }
-    if (code == 0 && rlock__owner_of(id, &owner) != 0) { /* a thread that never had a number */
-        code = rlock__fail(RLOCK_ENOTOWNER, "not held by this owner");
-    }
+    code = code == 0 ? rlock__check_wait(lock, 0) : code;
+    code = code == 0 ? rlock__known_owner(id, &owner) : code;
     if (code == 0) {
         rlock__trace_begin(lock, NULL, &tracing, &op.tracing);
         code = rlock__single_detach(lock, lease_ms * RLOCK__MS, owner, &op);
@@ -53,8 +49,8 @@ int rlock_hold_text(const struct rlock_handle *lock, uint64_t id,
     int code = rlock__text_check(lock);
 
     ret_text[0] = '\0';
-    if (code == 0 &&
-        (rlock__owner_of(id, &owner) != 0 || !lock->vtable->standing(lock, owner, &standing))) {
+    code = code == 0 ? rlock__known_owner(id, &owner) : code;
+    if (code == 0 && !lock->vtable->standing(lock, owner, &standing)) {
         code = rlock__fail(RLOCK_ENOTOWNER, "not held by this owner");
     }
     if (code == 0 && standing.reason != 0) {

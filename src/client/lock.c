@@ -138,12 +138,8 @@ int rlock_unlock_as(struct rlock_handle *lock, uint64_t id)
     int code = rlock__lock_check(lock);
 
     rlock__texts_begin(&texts);
-    if (code == 0) {
-        code = rlock__check_wait(lock, 0);
-    }
-    if (code == 0 && rlock__owner_of(id, &owner) != 0) { /* a thread that never had a number */
-        code = rlock__fail(RLOCK_ENOTOWNER, "not held by this owner");
-    }
+    code = code == 0 ? rlock__check_wait(lock, 0) : code;
+    code = code == 0 ? rlock__known_owner(id, &owner) : code;
     if (code == 0) {
         rlock__trace_begin(lock, NULL, &tracing, &op.tracing);
         code = rlock__lock_end(lock, &op, lock->vtable->begin_leave(lock, owner, &op));

@@ -110,6 +110,14 @@ static inline int rlock__owner_of(uint64_t id, struct rlock__owner *ret_owner)
         (struct rlock__owner){.id = id != 0 ? id : rlock__thread_number(), .given = id != 0};
     return ret_owner->id != 0 ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
 }
+/* The same for a call that needs a hold: a thread without a number has none. Returns 0 or
+ * RLOCK_ENOTOWNER. */
+static inline int rlock__known_owner(uint64_t id, struct rlock__owner *ret_owner)
+{
+    return rlock__owner_of(id, ret_owner) == 0
+               ? 0
+               : rlock__fail(RLOCK_ENOTOWNER, "not held by this owner");
+}
 
 /* Whether a call may wait here. A callback may wait for the servers' answers alone, and wait_ms is
  * how much longer it would. */
@@ -132,7 +140,7 @@ void rlock__grant_give(const struct rlock__standing *standing, uint64_t owner, i
 
 int rlock__single_detach(const struct rlock_handle *lock, int64_t lease_us,
                          struct rlock__owner owner, struct rlock__op *op);
-/* from: the owner whose hold is taken over. Borrowed until the completion. */
+/* from: the owner that has the hold now. Borrowed until the completion. */
 int rlock__single_adopt(const struct rlock_handle *lock, const char *from,
                         const struct rlock_take *take, struct rlock__owner owner,
                         struct rlock__op *op);
@@ -215,7 +223,7 @@ int rlock__count_query(const struct rlock_handle *lock, bool forces, int code);
 
 /* ---- query.c ---- */
 
-/* Asks the servers who holds it, and waits for the answers. tracing: NULL: nobody traces it. */
+/* Asks the servers for the holders, and waits for the answers. tracing: NULL if no caller traces it. */
 int rlock__inspect(const struct rlock_handle *lock, struct rlock_info *ret_info,
                    struct rlock__tracing *tracing);
 /* Takes it from whoever holds it, and waits for the answers. */

@@ -12,7 +12,7 @@ struct rlock__query {
     struct rlock__call call;
     struct rlock__texts texts; /* the call's */
     struct rlock_info info;
-    struct rlock__buf seen; /* who holds, as the kind says it */
+    struct rlock__buf seen; /* the holders, in the form of the kind */
     bool forces_now;        /* the command under way does */
     unsigned commands;      /* so many were sent, or are about to be */
     bool opened;

@@ -14,7 +14,8 @@ static int fail(const struct rlock__query *query)
 }
 
 /* The first member that somebody holds speaks for the whole. A member that cannot be asked counts
- * as held, as it would for who takes it. ret_first: that member; NULL nobody holds any. */
+ * as held, in the same way as for a call that takes it. ret_first: that member; NULL if none is
+ * held. */
 int rlock__query_sum_inspected(const struct rlock__inquiry *inquiry, struct rlock_info *ret_info,
                                const struct rlock__query **ret_first)
 {

@@ -3,8 +3,8 @@
  * Texts that stand for holds.
  *
  * A text is "rlock1:KIND:HOW:NAME:OWNER". HOW is d for a hold that was detached, and h for one that
- * its owner still had. NAME is a hash of the lock's key, which finds mistakes. OWNER is whom the
- * hold belongs to on the server: "uuid:number".
+ * its owner still had. NAME is a hash of the lock's key, which finds mistakes. OWNER is the name of
+ * the hold's owner on the server: "uuid:number".
  */
 #include <inttypes.h>
 #include <stdio.h>

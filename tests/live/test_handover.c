@@ -234,7 +234,7 @@ static bool pick_up(struct baton *baton, char text[static RLOCK_TEXT_SIZE])
 static void put_down(struct baton *baton, const char *text)
 {
     (void)pthread_mutex_lock(&baton->mutex);
-    TEST_CHECK(baton->text[0] == '\0'); /* whoever detached it held it alone */
+    TEST_CHECK(baton->text[0] == '\0'); /* a thread that detaches it holds it alone */
     memcpy(baton->text, text, RLOCK_TEXT_SIZE);
     (void)pthread_mutex_unlock(&baton->mutex);
 }

@@ -18,7 +18,7 @@ struct sim_queue {
     size_t most_peers;
     bool agrees;                /* list and scores have the same members */
     int64_t list_ms, scores_ms; /* until they end; -1 never */
-    bool had_text;              /* its last holder was a text, whose end nobody announces */
+    bool had_text;              /* its last holder was a text: no message reports its end */
     bool meddled;               /* somebody changed it by hand */
     char holder[SIM_OWNER_SIZE];
     int64_t free_at;    /* since when the lock is free, or will be */

@@ -153,6 +153,17 @@ static const struct rlock_take *take_of(const struct rlock_take *take, struct rl
     return copy;
 }
 
+static int await_grant(int code, struct completion *completion, struct rlock_op *op,
+                       struct rlock_grant *ret_grant)
+{
+    code = await(code, completion, op);
+    if (code == 0 && ret_grant != NULL) {
+        TEST_CHECK(rlock_op_grant(op, ret_grant) == 0);
+    }
+    (void)rlock_op_unref(op);
+    return code;
+}
+
 int __wrap_rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take,
                           struct rlock_grant *ret_grant)
 {
@@ -166,12 +177,7 @@ int __wrap_rlock_lock_for(struct rlock_handle *lock, int64_t wait_ms, const stru
         return __real_rlock_lock_for(lock, wait_ms, take, ret_grant);
     }
     code = rlock_lock_async(lock, wait_ms, take, completion_tell, &completion, &op);
-    code = await(code, &completion, op);
-    if (code == 0 && ret_grant != NULL) {
-        TEST_CHECK(rlock_op_grant(op, ret_grant) == 0);
-    }
-    (void)rlock_op_unref(op);
-    return code;
+    return await_grant(code, &completion, op, ret_grant);
 }
 
 int __wrap_rlock_lock(struct rlock_handle *lock)
@@ -210,12 +216,7 @@ int __wrap_rlock_extend(struct rlock_handle *lock, uint64_t owner, int64_t lease
         return __real_rlock_extend(lock, owner_of(owner), lease_ms, ret_grant);
     }
     code = rlock_extend_async(lock, owner_of(owner), lease_ms, completion_tell, &completion, &op);
-    code = await(code, &completion, op);
-    if (code == 0 && ret_grant != NULL) {
-        TEST_CHECK(rlock_op_grant(op, ret_grant) == 0);
-    }
-    (void)rlock_op_unref(op);
-    return code;
+    return await_grant(code, &completion, op, ret_grant);
 }
 
 int __wrap_rlock_detach(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
@@ -257,12 +258,7 @@ int __wrap_rlock_adopt(struct rlock_handle *lock, const char *text, const struct
         return __real_rlock_adopt(lock, text, take, ret_grant);
     }
     code = rlock_adopt_async(lock, text, take, completion_tell, &completion, &op);
-    code = await(code, &completion, op);
-    if (code == 0 && ret_grant != NULL) {
-        TEST_CHECK(rlock_op_grant(op, ret_grant) == 0);
-    }
-    (void)rlock_op_unref(op);
-    return code;
+    return await_grant(code, &completion, op, ret_grant);
 }
 
 int __wrap_rlock_unlock(struct rlock_handle *lock)

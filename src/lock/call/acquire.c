@@ -77,8 +77,8 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     rlock__acquire_sleep(call, RLOCK__SLEEPING, now + rlock__backoff(call->core, call->failures++));
 }
 
-/* The owner whose hold the call takes over has it no more; or an earlier call of this client, which
- * has given up, has not given it back yet. */
+/* The owner that the call names no longer has the hold. Or an earlier call of this client gave up,
+ * and has not given it back yet. */
 static void on_not_adopted(struct rlock__call *call, int64_t now)
 {
     bool is_open = rlock__recovery_adopts(call);

@@ -153,7 +153,7 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
     if (call->acquire.adopts != NULL || !rlock__stock_take(call)) {
         call->number = ++core->last_number;
     }
-    if (call->acquire.adopts != NULL) { /* whoever waits here, the text has the lock */
+    if (call->acquire.adopts != NULL) { /* the text has the lock, even if calls wait here */
         rlock__acquire_attempt(call, now);
     } else if (call->acquire.wait_us == 0 || call->acquire.batch != NULL ||
                (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) == 0) {

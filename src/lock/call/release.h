@@ -50,7 +50,7 @@ void rlock__release_ask(struct rlock__call *call, int64_t now);
 /* ---- detach.c: a last release that gives the hold to a text ---- */
 
 /* Whether an unlock or a detach may join the release that goes on without a call. An unlock takes
- * back a detach whose outcome is unknown. */
+ * back a detach with an unknown outcome. */
 bool rlock__detach_joins(struct rlock__hold *hold, const struct rlock__call *call);
 /* Why the hold of the call cannot be detached: a code, with its text. 0: it can. */
 int rlock__detach_refusal(const struct rlock__call *call, const char **ret_why);

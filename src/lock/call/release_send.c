@@ -74,7 +74,7 @@ static void starve(struct rlock__hold *hold, int64_t now)
     rlock__release_drop_levels(hold, RLOCK_EINDOUBT, now);
 }
 
-/* Ends a release whose hold was lost before it was sent: the server does not have the hold, or the
+/* Ends a release if its hold was lost before it was sent: the server does not have the hold, or the
  * recovery releases it. But the last release of a thread that has ended goes on. */
 static bool end_if_lost(struct rlock__hold *hold, int64_t now)
 {

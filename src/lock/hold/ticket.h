@@ -32,8 +32,8 @@ struct rlock__ticket {
     struct rlock__in_flight in_flight;
     enum rlock__ticket_place place;
     uint64_t number;
-    /* The owner from whom an attempt takes the hold over, and who gets it back; NULL: none, or the
-     * attempt was granted */
+    /* An adoption takes the hold from this owner, and gives it back. NULL: no adoption, or the
+     * server granted the attempt */
     char *adopts;
 
     /* RECOVERY; zero elsewhere */
