@@ -223,7 +223,7 @@ int rlock__count_query(const struct rlock_handle *lock, bool forces, int code);
 
 /* ---- query.c ---- */
 
-/* Asks the servers for the holders, and waits for the answers. tracing: NULL if no caller traces it. */
+/* Asks the servers for the holders, and waits for the answers. tracing: NULL: nobody traces it. */
 int rlock__inspect(const struct rlock_handle *lock, struct rlock_info *ret_info,
                    struct rlock__tracing *tracing);
 /* Takes it from whoever holds it, and waits for the answers. */

@@ -144,8 +144,8 @@ struct rlock__acquire {
     int64_t timeout_us;         /* for the server to answer; 0: the client's op_timeout */
     int64_t min_uptime_us;      /* a server that runs for less does not count; 0: any counts */
     struct rlock__batch *batch; /* the calls that share its attempt; NULL: none */
-    /* The owner that gives its hold to the call, "uuid:number"; NULL: none. With wait 0, and without
-     * a batch */
+    /* The owner that gives its hold to the call, "uuid:number"; NULL: none. With wait 0, without a
+     * batch */
     const char *adopts;
     bool timed; /* a member of a group that waits, and times out when the group does */
 

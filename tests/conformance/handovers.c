@@ -342,9 +342,11 @@ void an_adoption_in_doubt_is_repeated(struct fixture *f)
 {
     struct rlock_client *client = client_of_little_patience(f);
     struct rlock_handle *lock = lock_new(f, client_open(f)), *other = lock_new(f, client);
+    struct rlock_info info = RLOCK_INFO_INIT;
     char text[RLOCK_TEXT_SIZE];
     int code = RLOCK_EINDOUBT;
 
+    assert_true(TEST_EVENTUALLY(rlock_inspect(other, &info) == 0, 10000)); /* it is connected */
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_detach(lock, 0, MINUTE_MS, text), 0);
     test_server_freeze(f->server);
