@@ -80,7 +80,7 @@ int cli_options_parse(struct cli_options *opts, enum cli_verb verb, int argc, ch
 
 /* Sets the kind of lock with this name. Returns NULL, or what is wrong with the name. */
 const char *cli_kind_set(struct cli_options *opts, char *value);
-/* Sets the kind of lock that a text of rlock_detach() is for. False: it is no such text. */
+/* Sets the kind of lock that a text of rlock_detach() is for. False: it is not such a text. */
 bool cli_kind_of_text(struct cli_options *opts, const char *text);
 
 /* Erases what is secret, and frees. */

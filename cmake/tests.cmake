@@ -89,3 +89,16 @@ if(NOT instrument AND CMAKE_CXX_COMPILER_LOADED)
         -P ${PROJECT_SOURCE_DIR}/cmake/test_install.cmake)
     set_tests_properties(install.consumer PROPERTIES LABELS unit TIMEOUT 120)
 endif()
+
+# Sets the variable to a Python that can run the statement; "": none can. The system's comes first: scripts/setup installs
+# its modules.
+function(rlock_find_python ret statement)
+    set(${ret} "" PARENT_SCOPE)
+    foreach(candidate IN ITEMS /usr/bin/python3 python3)
+        execute_process(COMMAND ${candidate} -c "${statement}" RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+        if(status STREQUAL 0)
+            set(${ret} ${candidate} PARENT_SCOPE)
+            return()
+        endif()
+    endforeach()
+endfunction()

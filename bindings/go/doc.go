@@ -26,9 +26,9 @@ late step would do damage, use the token of a Fenced lock.
 
 # Dropped holds
 
-Keep the Hold until Unlock. If the collector finds that no Hold of an owner is reachable any more, nobody can unlock what
-they left. Then the client ends the owner: the holds are lost (LostOwnerEnded), the server is asked to release the locks, and
-Options.Logger gets a warning. The collector may run late or never, and Context does not keep its Hold. So this repairs a
+Keep the Hold until Unlock. If the program can no longer reach any Hold of an owner, it cannot unlock what the owner holds.
+Then the client ends the owner: it reports the holds as lost (LostOwnerEnded), asks the server to release the locks, and writes
+a warning to Options.Logger. The collector may run late or never, and Context does not keep its Hold. So this repairs a
 mistake, and is not a way to unlock.
 
 # Threads

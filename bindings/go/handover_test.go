@@ -237,7 +237,7 @@ func TestADetachedHoldThatIsDroppedIsNotReleased(t *testing.T) {
 	client := startServer(t).open(options)
 	lock := client.Reentrant("a")
 	words := detached(t, lock)
-	must(t, client.Reentrant("b")) // it is dropped as well, and so the collector has come
+	must(t, client.Reentrant("b")) // the program drops this hold too: its loss shows that the collector ran
 	collected(t, "the other's loss", func() bool { return len(losses) > 0 })
 	if loss := <-losses; loss.Name != "b" || len(losses) != 0 || strings.Count(log.text.String(), "dropped") != 1 {
 		t.Error(loss, log.text.String())

@@ -239,7 +239,7 @@ func (h *Hold) detach(lease time.Duration) (string, error) {
 }
 
 // Text returns a text for a hold that goes on, as a precaution against a crash of this process. Lock.Adopt requires the
-// option FromDead for it. It asks nobody.
+// option FromDead for it. Text does not ask the server.
 func (h *Hold) Text() (string, error) {
 	defer runtime.KeepAlive(h)
 	if h.isOver.Load() {
@@ -274,14 +274,14 @@ func (h *Hold) Extend(lease time.Duration) error {
 	return o.result()
 }
 
-// Valid returns whether the program may rely on the hold now. It asks nobody, and is exact: it returns false from the end of
+// Valid returns whether the program may rely on the hold now. Valid does not ask the server. It returns false from the end of
 // the validity on, even if the loss has not been reported yet.
 func (h *Hold) Valid() bool {
 	defer runtime.KeepAlive(h)
 	return !h.isOver.Load() && bool(C.rlock_is_valid_as(h.lock.lock, h.id))
 }
 
-// ValidFor returns for how long the program may rely on the hold without a renewal. It asks nobody.
+// ValidFor returns for how long the program may rely on the hold without a renewal. It does not ask the server.
 func (h *Hold) ValidFor() time.Duration {
 	defer runtime.KeepAlive(h)
 	if h.isOver.Load() {

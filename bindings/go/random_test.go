@@ -23,7 +23,7 @@ type place struct {
 	name        string
 	writes      int // made by threads that hold the lock exclusively
 	largest     uint64
-	first, last int // are equal whenever nobody writes
+	first, last int // equal while no thread writes
 }
 
 func (p *place) write(t *testing.T, token uint64) {

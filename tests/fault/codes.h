@@ -70,7 +70,7 @@ int lock_for(struct rlock_handle *lock, int64_t wait_ms);
 int unlock(struct rlock_handle *lock);
 int extend(struct rlock_handle *lock);
 int detach(struct rlock_handle *lock, char text[static RLOCK_TEXT_SIZE]);
-/* text: NULL for one whose hold has ended. */
+/* text: NULL for a text of a hold that has ended. */
 int adopt(struct rlock_handle *lock, const char *text);
 /* The async calls, each once; and all that a lock and its client have. */
 void call_async(struct rlock_handle *lock);

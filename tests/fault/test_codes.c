@@ -11,7 +11,7 @@
 
 /* ---- Scenes: the server ---- */
 
-/* A text whose hold has ended. */
+/* A text of a hold that has ended. */
 #define GONE "rlock1:reentrant:d:e40c292c:00000000-0000-8000-9000-000000000001:1"
 
 static void play_on(struct fixture *f, const char *name, struct rlock_client_opts opts)

@@ -24,7 +24,7 @@ assert len(servers) == 2, servers
 
 
 def value(name, of, **labels):
-    """Of the one sample with these labels, at the server whose locks are of that kind."""
+    """The value of the one sample with these labels, at the server that has the locks of that kind."""
     family = families[re.sub("_(total|count|sum|bucket)$", "", name)]
     takes = families["rlock_takes"].samples
     server = next(s.labels["server"] for s in takes if s.labels["kind"] == of)

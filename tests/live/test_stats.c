@@ -98,7 +98,7 @@ LOCK_TEST(what_there_is_now_comes_and_goes, f)
     struct actor *waiter = actor_open(f);
 
     assert_code(TAKE(lock, 0, .owner = OWNER), 0);
-    assert_code(TAKE(lock, 0, .owner = OWNER), 0); /* a level more is no hold more */
+    assert_code(TAKE(lock, 0, .owner = OWNER), 0); /* one more level is not one more hold */
     assert_int_equal(counts_of(client).holds, 1);
     assert_int_equal(counts_of(client).connections, 1);
     assert_code(rlock_unlock_as(lock, OWNER), 0);

@@ -90,7 +90,7 @@ static bool outlives_holder(const struct sim_user *user)
            is_free_for(client, now - user->call.acquire.sent_at + 2 * world->config.delay_max);
 }
 
-/* Whether the call waits for the end of a hold of its own client, which it was told of. */
+/* Whether the call waits for the end of a hold of its own client: the client reports that end. */
 static bool awaits_own(const struct sim_user *user)
 {
     const struct sim_client *client = user->client;

@@ -126,7 +126,7 @@ struct sim_ended {
     int64_t until; /* client's clock: so long the client must look after it */
 };
 
-/* A text that somebody was given, and nobody has adopted. */
+/* A text that a detach returned, and that no call has adopted. */
 struct sim_text {
     char owner[RLOCK__OWNER_SIZE]; /* "" none */
     unsigned key, side, adopters;  /* that asked for it */

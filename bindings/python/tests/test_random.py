@@ -24,7 +24,7 @@ SEED = int(os.environ.get("RLOCK_TEST_SEED", time.time_ns() % 1000000))
 KINDS = ["reentrant", "nonreentrant", "spin", "fenced", "fair", "read", "write", "multi"]
 WAITS = [None, None, None, 0, 0.002, 0.05, 20]
 THREADS, TASKS = 8, 24
-PATIENT = {"op_timeout": 30, "connect_timeout": 30}  # a busy machine is no failure
+PATIENT = {"op_timeout": 30, "connect_timeout": 30}  # a busy machine is not a failure
 
 
 class Losses:

@@ -97,7 +97,7 @@ class Level:
         self._live: Any = ffi.new("int *")
 
     def is_live(self) -> bool:
-        """It was granted, and nobody has unlocked it. False while it is being detached."""
+        """It was granted, and not unlocked since. False during a detach."""
         return bool(self._live[0])
 
     def grant(self) -> None:
