@@ -168,6 +168,7 @@ set(RLOCK_SOURCES
     src/topology/standby.c
     src/wire/command.c
     src/wire/errors.c
+    src/wire/fence.c
     src/wire/pipeline.c
     src/wire/reply.c
 )

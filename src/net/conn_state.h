@@ -49,6 +49,7 @@ struct rlock__conn {
     enum rlock__hello_manner manner;
     bool heard;      /* something was read */
     bool was_closed; /* it failed since the server closed it */
+    bool knows_us;   /* its server has reported a client id, so it knows what we ask for */
     char first;      /* the first byte of it: tells other protocols from Redis' */
     int code;        /* why it failed */
     char peer[RLOCK__CONN_PEER_SIZE];

@@ -120,6 +120,7 @@ static int take_replies(struct rlock__conn *conn)
             return rlock__conn_fail(conn, r, "%s", rlock_detail());
         }
         if (r == 1) {
+            conn->knows_us |= conn->hello.got.client_id != 0;
             rlock__hello_fini(&conn->hello);
             conn->state = RLOCK__CONN_UP;
             conn->want_out = false;
@@ -151,9 +152,11 @@ static int greet(struct rlock__conn *conn, int64_t now)
     return got;
 }
 
-/* A server that closes the connection in place of an answer may not know what it was asked, as
- * Twemproxy: it is asked for less, once for each that can be left out. */
-static bool may_say_less(const struct rlock__conn *conn)
+/* A server that closes the connection in place of an answer may not know what we ask for, like
+ * Twemproxy. Then we ask for less, once for each part that can be left out. If the server answered
+ * all of it before, we first ask in full again: it may have closed for another reason, and nothing
+ * can fence a connection without a client id. */
+static bool may_ask_again(const struct rlock__conn *conn)
 {
     return conn->was_closed &&
            (conn->manner == RLOCK__HELLO_FIRST ? !conn->heard
@@ -166,13 +169,14 @@ static int step_hello(struct rlock__conn *conn, int64_t now)
 {
     int r = greet(conn, now);
 
-    if (r < 0 && may_say_less(conn)) {
+    if (r < 0 && may_ask_again(conn)) {
         uint64_t *unfenced = conn->hello.unfenced;
         size_t n = conn->hello.n_unfenced;
         bool fenced = conn->hello.got.fenced;
 
         conn->hello.unfenced = NULL;
-        conn->manner++;
+        conn->manner += !conn->knows_us;
+        conn->knows_us = false;
         r = start(conn, unfenced, n, now);
         conn->hello.got.fenced = conn->hello.got.fenced && fenced;
         free(unfenced);

@@ -140,16 +140,17 @@ void rlock__pipeline_withdraw(struct rlock__pipeline *pipeline, struct rlock__re
     DL_DELETE(pipeline->waiting, request);
 }
 
-void rlock__pipeline_up(struct rlock__pipeline *pipeline, uint64_t gen, uint64_t fenced_below,
-                        int64_t now)
+void rlock__pipeline_up(struct rlock__pipeline *pipeline, uint64_t gen, bool fenced, int64_t now)
 {
     struct rlock__request *request, *after, *waiting = pipeline->waiting;
 
     rlock__pipeline_down(pipeline, pipeline->gen, now);
     pipeline->gen = gen;
-    pipeline->fenced_below = fenced_below;
+    if (fenced) {
+        rlock__fence_raise(&pipeline->fence, gen);
+    }
     pipeline->up = true;
-    pipeline->close = pipeline->lied = pipeline->drains = false;
+    pipeline->close = pipeline->lied = pipeline->drains = pipeline->is_nameless = false;
     pipeline->appended = pipeline->taken = pipeline->written = 0;
     pipeline->heard_at = now;
     pipeline->waiting = NULL;
@@ -159,14 +160,17 @@ void rlock__pipeline_up(struct rlock__pipeline *pipeline, uint64_t gen, uint64_t
 }
 
 /* Notes that the link of its latest copy broke. Returns whether the request is to be sent again. */
-static bool lose_copy(const struct rlock__pipeline *pipeline, struct rlock__request *request)
+static bool lose_copy(struct rlock__pipeline *pipeline, struct rlock__request *request)
 {
     request->sent = false;
     if (request->end > pipeline->taken) { /* no driver had all of it: it certainly did not run */
         request->copies--;
         return request->resend != RLOCK__DROP;
     }
-    request->lost_gen = pipeline->gen;
+    if (pipeline->is_nameless) {
+        rlock__fence_add_nameless(&pipeline->fence, pipeline->gen);
+    }
+    request->lost_gen = rlock__fence_last(&pipeline->fence, request->lost_gen, pipeline->gen);
     return request->resend == RLOCK__RESEND && !request->asking;
 }
 
@@ -358,7 +362,7 @@ void rlock__pipeline_refuse_waiting(struct rlock__pipeline *pipeline,
 
 void rlock__pipeline_replaced(struct rlock__pipeline *pipeline, int64_t now)
 {
-    pipeline->fenced_below = pipeline->gen + 1;
+    rlock__fence_replaced(&pipeline->fence, pipeline->gen);
     rlock__pipeline_break(pipeline, "another server has taken its place", now);
 }
 
@@ -371,11 +375,6 @@ void rlock__pipeline_check(struct rlock__pipeline *pipeline, int64_t now)
     } else if (now >= rlock__pipeline_overdue_at(pipeline)) {
         rlock__pipeline_break(pipeline, "no answer in time", now);
     }
-}
-
-bool rlock__pipeline_is_fenced(const struct rlock__pipeline *pipeline, uint64_t gen)
-{
-    return gen < pipeline->fenced_below;
 }
 
 void rlock__pipeline_fini(struct rlock__pipeline *pipeline)

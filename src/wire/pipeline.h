@@ -5,10 +5,10 @@
  * link.
  *
  * A link lives in generations: each connection that came up is one. A copy of a request is
- * accounted for when its reply was read, or when its generation is fenced: a later connection sent
- * CLIENT KILL for it and read the answer, so that the server cannot run it any more. (A stopped
- * server runs what lies in a broken connection's buffer when it goes on; only the kill prevents
- * it.)
+ * accounted for when its reply was read, or when its generation is fenced (fence.h): a later
+ * connection sent CLIENT KILL for it and read the answer. Then the server cannot run the copy any
+ * more. (A stopped server that goes on runs what lies in a broken connection's buffer; only the
+ * kill prevents it.)
  *
  * Threads: none of its own; used under the client's mutex. It knows no socket and no clock.
  */
@@ -19,6 +19,7 @@
 
 #include "base/time.h"
 #include "wire/command.h"
+#include "wire/fence.h"
 #include "wire/patience.h"
 #include "wire/reply.h"
 
@@ -60,7 +61,7 @@ struct rlock__request {
     bool garbled;      /* what came in place of its reply was none: it is never sent again */
     unsigned copies;   /* how many went out and may have run */
     uint64_t gen;      /* generation of the latest copy */
-    uint64_t lost_gen; /* latest generation that broke with a copy on it; 0 none */
+    uint64_t lost_gen; /* generation that broke with a copy on it, and is fenced last; 0 none */
     int64_t t0;        /* when the latest copy was appended for sending */
     uint64_t end;      /* of the latest copy, in bytes of its generation */
     uint64_t asking_end;      /* the same of its ASKING, until that is answered; 0 none */
@@ -81,7 +82,8 @@ struct rlock__pipeline {
     uint64_t taken;                 /* those that the driver may have sent, */
     uint64_t written;               /* and those that it says it has */
     uint64_t gen;                   /* of the link that is up, or was last */
-    uint64_t fenced_below;          /* generations below it are accounted for */
+    struct rlock__fence fence;
+    bool is_nameless; /* the server did not report the id of the connection of generation gen */
     bool up;
     bool close;         /* the driver must close generation gen; what it held is settled already */
     bool drains;        /* nothing more is sent on it; once all is answered it is closed */
@@ -124,10 +126,10 @@ void rlock__pipeline_drain(struct rlock__pipeline *pipeline, const char *why);
 void rlock__pipeline_break(struct rlock__pipeline *pipeline, const char *why, int64_t now);
 /* Withdraws a request that waits for the link: no answer will come; the caller owns it again. */
 void rlock__pipeline_withdraw(struct rlock__pipeline *pipeline, struct rlock__request *request);
-/* The link is up as a new generation; what waits goes out. Where failover_us is not 0 the caller
- * sets alive_at before. */
-void rlock__pipeline_up(struct rlock__pipeline *pipeline, uint64_t gen, uint64_t fenced_below,
-                        int64_t now);
+/* The link is up as a new generation; what waits goes out. fenced: the connections of all earlier
+ * generations whose ids are known were killed. If failover_us is not 0, the caller sets alive_at
+ * before. */
+void rlock__pipeline_up(struct rlock__pipeline *pipeline, uint64_t gen, bool fenced, int64_t now);
 /* The link of this generation is down; ignored unless it is the present one. */
 void rlock__pipeline_down(struct rlock__pipeline *pipeline, uint64_t gen, int64_t now);
 /* Gives out the bytes that are to be sent now, in exchange for an empty buffer. */
@@ -154,8 +156,6 @@ void rlock__pipeline_garbled(struct rlock__pipeline *pipeline, uint64_t gen, int
 int64_t rlock__pipeline_overdue_at(const struct rlock__pipeline *pipeline);
 /* Breaks the link if its oldest reply is overdue. */
 void rlock__pipeline_check(struct rlock__pipeline *pipeline, int64_t now);
-/* Whether a copy that went down with generation gen can run no more. */
-bool rlock__pipeline_is_fenced(const struct rlock__pipeline *pipeline, uint64_t gen);
 
 /* NULL without memory. */
 struct rlock__request *rlock__request_new(struct rlock__pool *pool, rlock__answer_fn *answer,

@@ -5,6 +5,7 @@
  * behind that nobody holds.
  */
 #include "fault/verbs.h"
+#include "support/refusal.h"
 #include "support/waiter.h"
 
 /* ---- Late replies ---- */
@@ -267,6 +268,34 @@ FIXTURE_WITH_TEST(busy_is_said_once_the_late_copy_is_fenced, f, .proxy = PROXY_A
     proxy_hold_requests(f->proxy, false);
     assert_code(user_visit(user, 0, NULL), 0);
     assert_false(fixture_is_held(f));
+}
+
+/* The proxy closes connections like one that knows neither HELLO nor CLIENT; later it does. */
+FIXTURE_WITH_TEST(a_late_copy_is_fenced_even_if_an_earlier_connection_had_no_number, f,
+                  .proxy = PROXY_AS_LEG)
+{
+    static const struct refusal refused[] = {{.command = "HELLO", .does = REFUSAL_HANGS_UP},
+                                             {.command = "CLIENT", .does = REFUSAL_HANGS_UP},
+                                             {0}};
+    static const struct refusal none[] = {{0}};
+    struct proxy_rule rule = script_rule("acquire", PROXY_HOLD);
+    struct user *user, *rival = user_open_direct(f);
+    uint64_t another;
+    int64_t began_us;
+
+    refuse(f->proxy, refused);
+    user = late_open(f);
+    assert_true(TEST_EVENTUALLY(rlock_try_lock(user->lock) != RLOCK_ECONN, 20000)); /* held */
+    refuse(f->proxy, none);
+    proxy_cut_all(f->proxy, PROXY_COMMANDS);
+    assert_true(TEST_EVENTUALLY(user_visit(user, 0, NULL) == 0, 20000));
+    assert_code(rlock_try_lock(rival->lock), 0);
+    proxy_add(f->proxy, &rule);
+    another = rlock_owner_new(user->client);
+    began_us = test_now_us();
+    assert_code(TAKE(user->lock, test_ms(300), .owner = another), RLOCK_ETIMEDOUT);
+    assert_within(began_us, test_ms(300));
+    assert_code(rlock_unlock(rival->lock), 0);
 }
 
 static void check_in_doubt_and_released_again(struct fixture *f)

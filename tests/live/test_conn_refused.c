@@ -105,6 +105,32 @@ TEST(a_server_that_hangs_up_at_all_but_auth_is_asked_for_nothing_else)
     scene_close(&scene);
 }
 
+/* It was killed in the handshake, for example, by an operator or a restart. */
+TEST(a_server_that_has_reported_our_id_is_asked_in_full_again)
+{
+    static const struct refusal none[] = {{0}};
+    static const struct refusal rows[] = {{.command = "HELLO", .does = REFUSAL_HANGS_UP}, {0}};
+    static const struct refusal all[] = {{.command = "HELLO", .does = REFUSAL_HANGS_UP},
+                                         {.command = "CLIENT", .does = REFUSAL_HANGS_UP},
+                                         {.command = "INFO", .does = REFUSAL_HANGS_UP},
+                                         {0}};
+    struct scene scene;
+
+    scene_open(&scene, none);
+    dial_works(&scene.dial);
+    assert_int_equal(proxy_stats(scene.proxy).accepted, 1);
+    refuse(scene.proxy, rows);
+    dial_works(&scene.dial); /* twice with HELLO, and once without */
+    assert_int_equal(proxy_stats(scene.proxy).accepted, 4);
+    assert_true(rlock__conn_greeting(scene.dial.conn)->client_id > 0);
+    refuse(scene.proxy, all);
+    dial_works(&scene.dial);
+    assert_int_equal(proxy_stats(scene.proxy).accepted, 8);
+    dial_works(&scene.dial); /* it has not reported an id since */
+    assert_int_equal(proxy_stats(scene.proxy).accepted, 11);
+    scene_close(&scene);
+}
+
 TEST(a_server_that_only_hangs_up_is_tried_three_times)
 {
     static const struct refusal rows[] = {{.contains = "\r\n", .does = REFUSAL_HANGS_UP}, {0}};

@@ -84,6 +84,18 @@ static int64_t uptime_s(const struct sim_world *world)
     return clock / RLOCK__SECOND - world->server_started / RLOCK__SECOND;
 }
 
+/* A client with may_kill unset fences no connection, or only those whose ids the server reports:
+ * every other one. */
+static bool may_kill(const struct sim_client *client)
+{
+    return client->may_kill || client->index % 2 == 1;
+}
+
+static bool is_nameless(const struct sim_conn *conn)
+{
+    return !conn->client->may_kill && may_kill(conn->client) && conn->id % 2 == 0;
+}
+
 static void begin_hello(struct sim_client *client, struct sim_link *link)
 {
     struct sim_world *world = client->world;
@@ -107,7 +119,7 @@ static void begin_hello(struct sim_client *client, struct sim_link *link)
     link->answers_due = 1;
     link->spoke_at = sim_clock(client);
     sim_conn_say(conn, "*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n", 24);
-    for (size_t i = 0; i < link->n_unfenced && client->may_kill; i++) {
+    for (size_t i = 0; i < link->n_unfenced && may_kill(client); i++) {
         char id[24];
         int n = snprintf(id, sizeof(id), "%llu", (unsigned long long)link->unfenced[i]);
 
@@ -116,7 +128,7 @@ static void begin_hello(struct sim_client *client, struct sim_link *link)
         sim_conn_say(conn, command, (size_t)n);
         link->answers_due++;
     }
-    if (!client->may_kill && link->n_unfenced != 0) {
+    if (!may_kill(client) && link->n_unfenced != 0) {
         link->fenced = false;
     }
     rlock__timer_set(&world->timers, &link->timer, world->now + CONNECT_TIMEOUT);
@@ -195,6 +207,7 @@ void sim_link_up(struct sim_link *link, int64_t alive_at)
 {
     struct sim_client *client = link->client;
     char run_id[RLOCK__RUN_ID_SIZE] = "";
+    const uint64_t client_id = is_nameless(link->conn) ? 0 : link->client_id;
 
     link->state = SIM_UP;
     sim_core_link(link)->pipeline.alive_at = alive_at;
@@ -205,7 +218,7 @@ void sim_link_up(struct sim_link *link, int64_t alive_at)
     }
     rlock__core_found(server_of(link), run_id, link->conn->uptime_s, sim_clock(client));
     link->gen =
-        rlock__core_link_up(sim_core_link(link), link->client_id, link->fenced, sim_clock(client));
+        rlock__core_link_up(sim_core_link(link), client_id, link->fenced, sim_clock(client));
     sim_trace(client->world, "client %u: link up, generation %llu%s", client->index,
               (unsigned long long)link->gen, link->fenced ? "" : ", not fenced");
 }

@@ -196,7 +196,7 @@ struct sim_client {
     struct sim_world *world;
     unsigned index;
     bool alive, closed;
-    bool may_kill;             /* the server lets it fence */
+    bool may_kill;             /* the server lets it fence; if not, see links.c */
     bool may_listen;           /* the server lets it subscribe */
     bool is_lax;               /* its map knew of no replica for a while */
     bool knows_replica;        /* its map does */

@@ -29,7 +29,7 @@ static struct rlock__pipeline pipeline_up(void)
     struct rlock__pipeline pipeline = {.op_timeout = OP_TIMEOUT, .failover_us = FAILOVER};
 
     pipeline.alive_at = UP_AT;
-    rlock__pipeline_up(&pipeline, GEN, 0, UP_AT);
+    rlock__pipeline_up(&pipeline, GEN, false, UP_AT);
     return pipeline;
 }
 
@@ -147,7 +147,7 @@ TEST(what_was_sent_to_a_server_that_was_replaced_is_accounted_for)
     go_out(&pipeline);
     rlock__pipeline_replaced(&pipeline, UP_AT + 20);
     assert_believed(&fate, false);
-    assert_true(rlock__pipeline_is_fenced(&pipeline, GEN));
+    assert_true(rlock__fence_has(&pipeline.fence, GEN));
     assert_true(pipeline.close);
     rlock__pipeline_fini(&pipeline);
 }

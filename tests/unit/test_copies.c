@@ -185,7 +185,7 @@ TEST(an_answer_accounts_for_what_was_fenced_and_not_for_what_may_run_yet)
     struct rlock__in_flight copies = {.n = 0};
 
     rlock__in_flight_add_lost(&copies, &link, 1);
-    link.pipeline.fenced_below = 2;
+    link.pipeline.fence.below = 2;
     assert_true(rlock__in_flight_fence(&copies));
     rlock__in_flight_add_lost(&copies, &link, 2); /* of the next connection */
     rlock__in_flight_answered(&copies, &link, 3);
@@ -220,7 +220,7 @@ TEST(what_is_fenced_on_another_link_stays_open_until_something_sent_later_is_ans
     asked.pipeline.up = true;
     asked.pipeline.gen = 1;
     rlock__in_flight_add_sent(&copies, &asked, 1);
-    other.pipeline.fenced_below = 2; /* after the release was sent, and before its answer */
+    other.pipeline.fence.below = 2; /* after the release was sent, and before its answer */
     rlock__in_flight_answered(&copies, &asked, 1);
     rlock__in_flight_refuted(&copies);
     assert_true(rlock__in_flight_is_open(&copies));

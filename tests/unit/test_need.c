@@ -80,7 +80,7 @@ TEST(a_connection_on_which_all_was_answered_need_not_be_killed)
     pass(&s, NOW, LATER);
     carry_out(&s);
     assert_int_equal(alone_link(&s.core)->n_unfenced, 0);
-    assert_false(alone_link(&s.core)->unfenceable);
+    assert_false(alone_link(&s.core)->pipeline.fence.is_final);
     assert_false(rlock__link_is_down(alone_link(&s.core)));
     close_scene(&s);
 }

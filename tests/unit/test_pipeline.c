@@ -114,7 +114,7 @@ TEST(a_request_waits_for_the_link)
     rlock__pipeline_submit(&pipeline, request_new(&b, RLOCK__ONCE, "B"), 6);
     assert_int_equal(pipeline.out.len, 0);
     assert_true(rlock__pipeline_overdue_at(&pipeline) == RLOCK__NEVER);
-    rlock__pipeline_up(&pipeline, 1, 1, 10);
+    rlock__pipeline_up(&pipeline, 1, true, 10);
     sends(&pipeline, "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
     reply_number(&pipeline, 1, 11, 20);
     assert_int_equal(a.answers, 1);
@@ -132,7 +132,7 @@ TEST(a_script_goes_by_its_digest_and_whole_when_unknown)
     struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
 
-    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_up(&pipeline, 1, true, 0);
     rlock__pipeline_submit(&pipeline, script_new(&a, RLOCK__RESEND), 1);
     sends(&pipeline, "*5\r\n$7\r\nEVALSHA\r\n$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n"
                      "$1\r\n1\r\n$3\r\nkey\r\n$3\r\narg\r\n");
@@ -169,7 +169,7 @@ TEST(asking_stands_right_before_each_copy)
 
     request = script_new(&a, RLOCK__ONCE);
     request->asking = true;
-    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_up(&pipeline, 1, true, 0);
     rlock__pipeline_submit(&pipeline, request, 1);
     rlock__pipeline_submit(&pipeline, request_new(&b, RLOCK__RESEND, "B"), 1);
     sends(&pipeline,
@@ -198,7 +198,7 @@ TEST(asking_may_be_answered_before_the_rest_went_out)
 
     request = request_new(&a, RLOCK__ONCE, "A");
     request->asking = true;
-    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_up(&pipeline, 1, true, 0);
     rlock__pipeline_submit(&pipeline, request, 1);
     rlock__pipeline_take(&pipeline, &out);
     rlock__pipeline_wrote(&pipeline, strlen(ASKING) - 1);
@@ -223,7 +223,7 @@ TEST(asking_may_be_refused)
 
     request = request_new(&a, RLOCK__ONCE, "A");
     request->asking = true;
-    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_up(&pipeline, 1, true, 0);
     rlock__pipeline_submit(&pipeline, request, 1);
     reply_error(&pipeline, 1, "ERR This instance has cluster support disabled", 2);
     assert_int_equal(a.answers, 0);
@@ -238,7 +238,7 @@ TEST(an_unknown_script_that_nobody_wants_is_not_sent_again)
     struct fate a, once;
     struct rlock__request *request = script_new(&a, RLOCK__RESEND);
 
-    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_up(&pipeline, 1, true, 0);
     rlock__pipeline_submit(&pipeline, request, 1);
     rlock__pipeline_submit(&pipeline, script_new(&once, RLOCK__ONCE), 1);
     go_out(&pipeline);
@@ -261,7 +261,7 @@ TEST(a_break_resends_what_is_wanted_and_ends_the_rest)
     struct fate again, once, dropped, late;
     struct rlock__request *request = request_new(&dropped, RLOCK__RESEND, "D");
 
-    rlock__pipeline_up(&pipeline, 3, 1, 0);
+    rlock__pipeline_up(&pipeline, 3, false, 0);
     rlock__pipeline_submit(&pipeline, request_new(&once, RLOCK__ONCE, "O"), 1);
     rlock__pipeline_submit(&pipeline, request_new(&again, RLOCK__RESEND, "A"), 1);
     rlock__pipeline_submit(&pipeline, request, 1);
@@ -276,15 +276,15 @@ TEST(a_break_resends_what_is_wanted_and_ends_the_rest)
     assert_int_equal(again.answers, 0);
     rlock__pipeline_submit(&pipeline, request_new(&late, RLOCK__RESEND, "L"), 6);
     assert_int_equal(pipeline.out.len, 0);
-    rlock__pipeline_up(&pipeline, 4, 4, 7);
+    rlock__pipeline_up(&pipeline, 4, true, 7);
     sends(&pipeline, "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nL\r\n"); /* in their order */
     reply_number(&pipeline, 4, 1, 9);
     assert_int_equal(again.copies, 2);
     assert_int_equal(again.gen, 4);
     assert_int_equal(again.lost_gen, 3);
     assert_int_equal(again.t0, 7);
-    assert_true(rlock__pipeline_is_fenced(&pipeline, again.lost_gen));
-    assert_false(rlock__pipeline_is_fenced(&pipeline, 4));
+    assert_true(rlock__fence_has(&pipeline.fence, again.lost_gen));
+    assert_false(rlock__fence_has(&pipeline.fence, 4));
     reply_number(&pipeline, 4, 2, 9);
     assert_int_equal(late.copies, 1);
     assert_int_equal(late.lost_gen, 0);
@@ -297,7 +297,7 @@ TEST(an_abandoned_request_is_read_in_its_place)
     struct fate a, b;
     struct rlock__request *request = request_new(&a, RLOCK__RESEND, "A");
 
-    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_up(&pipeline, 1, true, 0);
     rlock__pipeline_submit(&pipeline, request, 1);
     rlock__pipeline_submit(&pipeline, request_new(&b, RLOCK__RESEND, "B"), 1);
     request->resend = RLOCK__DROP;
@@ -314,12 +314,12 @@ TEST(a_late_reply_answers_nobody)
     struct rlock__pipeline pipeline = pipeline_new();
     struct fate a;
 
-    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_up(&pipeline, 1, true, 0);
     rlock__pipeline_submit(&pipeline, request_new(&a, RLOCK__RESEND, "A"), 1);
     go_out(&pipeline);
     rlock__pipeline_down(&pipeline, 1, 2);
     reply_number(&pipeline, 1, 66, 3); /* it is down */
-    rlock__pipeline_up(&pipeline, 2, 2, 4);
+    rlock__pipeline_up(&pipeline, 2, true, 4);
     reply_number(&pipeline, 1, 66, 5); /* of an earlier link */
     rlock__pipeline_down(&pipeline, 1, 5);
     assert_int_equal(a.answers, 0);
@@ -333,14 +333,14 @@ TEST(a_reply_to_nothing_breaks_the_link)
 {
     struct rlock__pipeline pipeline = pipeline_new();
 
-    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_up(&pipeline, 1, true, 0);
     assert_false(pipeline.close);
     reply_number(&pipeline, 1, 1, 1);
     assert_true(pipeline.close);
     rlock__pipeline_check(&pipeline, 1);
     assert_false(pipeline.up);
     assert_true(pipeline.close); /* for the driver, until another one is up */
-    rlock__pipeline_up(&pipeline, 2, 2, 2);
+    rlock__pipeline_up(&pipeline, 2, true, 2);
     assert_false(pipeline.close);
     rlock__pipeline_fini(&pipeline);
 }
@@ -352,7 +352,7 @@ TEST(a_reply_to_what_has_not_gone_out_breaks_the_link)
     struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
 
-    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_up(&pipeline, 1, true, 0);
     rlock__pipeline_submit(&pipeline, request_new(&a, RLOCK__RESEND, "A"), 1);
     assert_true(
         rlock__pipeline_is_quiet(&pipeline)); /* so the link is looked at before it goes out */
@@ -365,7 +365,7 @@ TEST(a_reply_to_what_has_not_gone_out_breaks_the_link)
     assert_false(pipeline.up);
     assert_true(pipeline.close && pipeline.lied);
     assert_int_equal(b.answers, 0); /* it cannot have run, and goes out on the next link */
-    rlock__pipeline_up(&pipeline, 2, 2, 4);
+    rlock__pipeline_up(&pipeline, 2, true, 4);
     assert_false(pipeline.lied);
     reply_number(&pipeline, 2, 7, 5);
     assert_int_equal(b.number, 7);
@@ -377,7 +377,7 @@ TEST(a_reply_to_what_has_not_gone_out_breaks_the_link)
 /* A link with two requests out, of which the first is a script's. */
 static void send_two(struct rlock__pipeline *pipeline, struct fate *script_fate, struct fate *other)
 {
-    rlock__pipeline_up(pipeline, 1, 1, 0);
+    rlock__pipeline_up(pipeline, 1, true, 0);
     rlock__pipeline_submit(pipeline, script_new(script_fate, RLOCK__RESEND), 1);
     rlock__pipeline_submit(pipeline, request_new(other, RLOCK__RESEND, "B"), 1);
     go_out(pipeline);
@@ -393,7 +393,7 @@ static void only_the_second_is_resent(struct rlock__pipeline *pipeline, const st
     assert_int_equal(first->lost_gen, 1);
     assert_int_equal(first->copies, 1);
     assert_int_equal(second->answers, 0);
-    rlock__pipeline_up(pipeline, 2, 2, 4);
+    rlock__pipeline_up(pipeline, 2, true, 4);
     sends(pipeline, "*1\r\n$1\r\nB\r\n");
     reply_number(pipeline, 2, 7, 5);
     assert_int_equal(second->copies, 2);
@@ -443,7 +443,7 @@ TEST(an_overdue_reply_breaks_the_link)
     struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
 
-    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_up(&pipeline, 1, true, 0);
     rlock__pipeline_submit(&pipeline, request_new(&a, RLOCK__ONCE, "A"), 100);
     rlock__pipeline_submit(&pipeline, request_new(&b, RLOCK__RESEND, "B"), 500);
     assert_int_equal(rlock__pipeline_overdue_at(&pipeline), 1100); /* the oldest */
@@ -456,7 +456,7 @@ TEST(an_overdue_reply_breaks_the_link)
     assert_true(pipeline.close);
     assert_int_equal(b.answers, 0); /* it is sent again */
     assert_true(rlock__pipeline_overdue_at(&pipeline) == RLOCK__NEVER);
-    rlock__pipeline_up(&pipeline, 2, 2, 1600);
+    rlock__pipeline_up(&pipeline, 2, true, 1600);
     reply_number(&pipeline, 2, 2, 1601);
     assert_int_equal(b.copies, 2);
     rlock__pipeline_fini(&pipeline);
@@ -473,7 +473,7 @@ TEST(a_withdrawn_request_has_no_answer)
     assert_false(request->sent);
     rlock__pipeline_withdraw(&pipeline, request);
     assert_null(rlock__request_free(request));
-    rlock__pipeline_up(&pipeline, 1, 1, 2);
+    rlock__pipeline_up(&pipeline, 1, true, 2);
     sends(&pipeline, "*1\r\n$1\r\nB\r\n");
     assert_int_equal(a.answers, 0);
     rlock__pipeline_fini(&pipeline);
@@ -494,7 +494,7 @@ TEST(the_usual_round_trip_rises_slowly_and_falls_at_once)
 {
     struct rlock__pipeline pipeline = pipeline_new();
 
-    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_up(&pipeline, 1, true, 0);
     round_trip(&pipeline, 10 * RLOCK__SECOND);     /* the process was stopped */
     assert_int_equal(pipeline.rtt, RLOCK__SECOND); /* no more of the first */
     round_trip(&pipeline, 80);
@@ -535,7 +535,7 @@ static void random_step(struct rlock__pipeline *pipeline, struct fate *fates, si
     case 1:
         if (!pipeline->up) {
             gen++;
-            rlock__pipeline_up(pipeline, gen, gen, now);
+            rlock__pipeline_up(pipeline, gen, true, now);
         }
         break;
     case 2:

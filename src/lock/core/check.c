@@ -191,7 +191,11 @@ static void check_pipeline(const struct rlock__pipeline *pipeline)
 
     assert(RLOCK__IMPLIES(!pipeline->up, pipeline->sent == NULL && pipeline->out.len == 0));
     assert(pipeline->written <= pipeline->taken && pipeline->taken <= pipeline->appended);
-    assert(pipeline->fenced_below <= pipeline->gen + 1);
+    assert(pipeline->fence.below <= pipeline->gen + 1);
+    assert(pipeline->fence.n <= RLOCK__NAMELESS_MAX);
+    for (unsigned i = 0; i < pipeline->fence.n; i++) {
+        assert(pipeline->fence.nameless[i] <= pipeline->gen);
+    }
     DL_FOREACH(pipeline->sent, request) {
         assert(request->sent && request->gen == pipeline->gen && request->copies > 0);
     }

@@ -21,7 +21,7 @@ static bool is_in_use(const struct rlock__link *link)
 
     return pipeline->sent != NULL || pipeline->waiting != NULL || pipeline->out.len != 0 ||
            pipeline->close || link->tries.connecting || link->n_unfenced != 0 ||
-           link->unfenceable || link->unsent != NULL || link->acks != NULL;
+           link->unsent != NULL || link->acks != NULL;
 }
 
 static bool is_needed(const struct rlock__server *server, int64_t now)

@@ -3,11 +3,6 @@
 
 #include <assert.h>
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* NULL: there is no room for another link. */
 static struct rlock__open_copy *open_on(struct rlock__in_flight *set, struct rlock__link *link)
 {
@@ -32,7 +27,7 @@ void rlock__in_flight_add_lost(struct rlock__in_flight *set, struct rlock__link 
     struct rlock__open_copy *open = gen != 0 ? open_on(set, link) : NULL;
 
     if (open != NULL) {
-        open->lost = later(open->lost, gen);
+        open->lost = rlock__fence_last(&link->pipeline.fence, open->lost, gen);
     }
 }
 
@@ -42,7 +37,8 @@ void rlock__in_flight_add_sent(struct rlock__in_flight *set, struct rlock__link 
 
     assert(gen == 0 || open != NULL || set->beyond);
     if (open != NULL && open->sent < gen) {
-        open->lost = later(open->lost, open->sent); /* that generation has broken since */
+        /* that generation has broken since */
+        open->lost = rlock__fence_last(&link->pipeline.fence, open->lost, open->sent);
         open->sent = gen;
     }
 }
@@ -73,13 +69,20 @@ void rlock__in_flight_join(struct rlock__in_flight *set, const struct rlock__in_
 static bool is_fenced(const struct rlock__link *link, uint64_t gen)
 {
     assert(gen != 0); /* 0 is not a generation */
-    return rlock__pipeline_is_fenced(&link->pipeline, gen);
+    return rlock__fence_has(&link->pipeline.fence, gen);
 }
 
 static bool may_run(const struct rlock__open_copy *open)
 {
     return (open->lost != 0 && !is_fenced(open->link, open->lost)) ||
            (open->sent != 0 && !is_fenced(open->link, open->sent));
+}
+
+static bool can_be_fenced(const struct rlock__open_copy *open)
+{
+    const struct rlock__fence *fence = &open->link->pipeline.fence;
+
+    return rlock__fence_can(fence, open->lost) && rlock__fence_can(fence, open->sent);
 }
 
 bool rlock__in_flight_fence(struct rlock__in_flight *set)
@@ -151,7 +154,7 @@ bool rlock__in_flight_may_be_fenced(const struct rlock__in_flight *set)
     for (unsigned i = 0; i < set->n; i++) {
         const struct rlock__open_copy *open = &set->open[i];
 
-        if (!open->unproven && !open->link->pipeline.up && !open->link->unfenceable) {
+        if (!open->unproven && !open->link->pipeline.up && can_be_fenced(open)) {
             return true;
         }
     }

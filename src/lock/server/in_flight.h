@@ -2,8 +2,8 @@
 /*
  * The copies of one number's commands that are not accounted for. A copy may run on its server
  * until its reply was read or its link is fenced. So a copy belongs to a link, and to one
- * generation of it. Fencing a generation fences all earlier ones. A reply accounts for what was
- * sent before its request on the same generation, and for nothing else.
+ * generation of it. A reply accounts for what was sent before its request on the same generation,
+ * and for nothing else.
  */
 #ifndef RLOCK_LOCK_IN_FLIGHT_H
 #define RLOCK_LOCK_IN_FLIGHT_H
@@ -15,7 +15,7 @@
 struct rlock__in_flight {
     struct rlock__open_copy {
         struct rlock__link *link;
-        uint64_t lost; /* latest generation that broke with a copy on it; 0: none */
+        uint64_t lost; /* generation that broke with a copy on it, and is fenced last; 0: none */
         uint64_t sent; /* generation of the latest copy, which may be up; 0: none */
         bool unproven; /* a copy was read or fenced, but no reply has told us its effect */
     } open[RLOCK__IN_FLIGHT_MAX];

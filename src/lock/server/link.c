@@ -211,18 +211,18 @@ void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, 
                     int64_t now)
 {
     struct rlock__core *core = link->server->core;
-    bool all = fenced && !link->unfenceable;
 
     assert(gen > link->pipeline.gen && gen <= core->last_gen);
     assert(!link->is_let_go);
-    assert(link->pipeline.fenced_below <= gen);
+    assert(link->pipeline.fence.below <= gen);
     note_up(link, now);
     link->warned = link->final = link->replaced = false;
     link->code = 0;
     link->client_id = client_id;
-    link->n_unfenced = all ? 0 : link->n_unfenced;
+    link->n_unfenced = fenced && !link->pipeline.fence.is_final ? 0 : link->n_unfenced;
     rlock__tries_up(&link->tries, core, now);
-    rlock__pipeline_up(&link->pipeline, gen, all ? gen : link->pipeline.fenced_below, now);
+    rlock__pipeline_up(&link->pipeline, gen, fenced, now);
+    link->pipeline.is_nameless = client_id == 0;
     rlock__timer_set(&core->timers, &link->idle, now + idle_of(&link->pipeline));
     assert(link->idle.set);
     rlock__server_need(link->server, now);
@@ -233,13 +233,12 @@ void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, 
 static void remember_unfenced(struct rlock__link *link)
 {
     assert(link->n_unfenced <= RLOCK__UNFENCED_MAX);
-    if (link->client_id == 0 || link->n_unfenced == RLOCK__UNFENCED_MAX) {
-        link->unfenceable = true;
-    } else {
+    if (link->client_id != 0 && link->n_unfenced == RLOCK__UNFENCED_MAX) {
+        link->pipeline.fence.is_final = true;
+    } else if (link->client_id != 0) {
         link->unfenced[link->n_unfenced++] = link->client_id;
     }
     link->client_id = 0;
-    assert(link->n_unfenced > 0 || link->unfenceable);
 }
 
 bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool final,

@@ -70,11 +70,10 @@ struct rlock__link {
     bool replaced;               /* another server took its server's place since it was up */
     bool warned;                 /* the log says why it cannot connect, and not yet that it could */
     char error[RLOCK__DETAIL_SIZE];
-    uint64_t client_id; /* of the connection that is up, at its server; 0: unknown */
+    uint64_t client_id; /* of the connection that is up, at its server; 0: it is nameless */
     /* the ids of broken connections that may still run something */
     uint64_t unfenced[RLOCK__UNFENCED_MAX];
     size_t n_unfenced;
-    bool unfenceable;             /* one id is missing: nothing can fence the link */
     struct rlock__timer renewal;  /* in core.renewals */
     struct rlock__timers due;     /* grants whose renewals wait, by the end of validity */
     unsigned renewing;            /* batches in flight */
