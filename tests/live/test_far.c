@@ -314,6 +314,33 @@ FAR_TEST(short_waits_are_told_who_holds_a_multi_lock_taken_one_by_one, f)
     are_told_of_the_holder(f, pair, rlock_fair_new, single, rlock_fair_new);
 }
 
+/* Both calls begin before the client is connected. The first one has a member, and waits for the
+ * server with its attempt; the second one waits behind it. */
+FAR_TEST(short_waits_behind_another_call_are_told_who_holds_a_multi_lock, f)
+{
+    struct far far = {.n = 2};
+    struct user *user;
+
+    set_distance(f, ONE_WAY_US);
+    user = user_far(f, RLOCK_ACKS_OFF);
+    far.calls[0].lock = single(user, "far-first", rlock_reentrant_new);
+    far.calls[1].lock = pair(user, "far", rlock_reentrant_new);
+    for (size_t i = 0; i < far.n; i++) {
+        struct far_call *call = &far.calls[i];
+
+        assert_code(
+            rlock_lock_async(call->lock, 1, RLOCK_TAKE(.owner = i + 1), on_done, call, &call->op),
+            0);
+    }
+    assert_true(TEST_EVENTUALLY(is_over(&far), 10000));
+    assert_code(rlock_op_code(far.calls[0].op), 0);
+    assert_code(rlock_op_code(far.calls[1].op), RLOCK_ETIMEDOUT);
+    for (size_t i = 0; i < far.n; i++) {
+        (void)rlock_op_unref(far.calls[i].op);
+        (void)rlock_free(far.calls[i].lock);
+    }
+}
+
 FAR_QUORUM_TEST(short_waits_get_a_free_redlock, f)
 {
     get_what_is_free(f, quorum, rlock_reentrant_new, RLOCK_ACKS_OFF);

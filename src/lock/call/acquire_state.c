@@ -19,11 +19,20 @@ bool rlock__acquire_is_behind(const struct rlock__call *call)
             call->step == RLOCK__SUBSCRIBING || call->step == RLOCK__PAUSING);
 }
 
+/* Whether the call waits for another call of this client, and can ask the server when its wait
+ * ends. A batch cannot ask from there. On a client that was never connected it has asked about none
+ * of its locks, so it waits for the server. */
+static bool waits_behind(const struct rlock__call *call)
+{
+    return rlock__acquire_is_behind(call) &&
+           (call->acquire.batch == NULL || call->core->last_gen != 0);
+}
+
 /* The end of the call's wait for the holder. As long as the server has named no holder, the call
  * waits for the server too. */
 static int64_t wait_until(const struct rlock__call *call)
 {
-    if (call->acquire.wait_us <= 0 || call->acquire.contended || rlock__acquire_is_behind(call)) {
+    if (call->acquire.wait_us <= 0 || call->acquire.contended || waits_behind(call)) {
         return call->deadline;
     }
     return rlock__max(call->deadline, rlock__later(call->deadline - call->acquire.wait_us,
