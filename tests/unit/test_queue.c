@@ -75,3 +75,14 @@ QUEUE_TEST(receivers_beyond_all_reason_are_others_that_go_first)
     assert_true(rlock__queue_paused_until(&s->waiter) > NOW);
     assert_true(rlock__queue_paused_until(&s->waiter) < NOW + RLOCK__SECOND);
 }
+
+/* The queue counts the releases of the last second, so it still remembers when that poller came. */
+QUEUE_TEST(waiters_do_not_pause_for_a_poller_that_has_not_come_for_a_second)
+{
+    s->alone.spec->ops = &rlock__spin_ops;
+    (void)saw(s, 1000, NOW);
+    rlock__queue_released(&s->alone.core, s->alone.spec, 0, NOW + 900 * RLOCK__MS);
+    assert_true(rlock__queue_paused_until(&s->waiter) >= NOW + 904 * RLOCK__MS);
+    rlock__queue_released(&s->alone.core, s->alone.spec, 0, NOW + 1500 * RLOCK__MS);
+    assert_true(rlock__queue_paused_until(&s->waiter) < NOW + 1505 * RLOCK__MS);
+}

@@ -60,10 +60,10 @@ static bool is_polled(const struct rlock__queue *queue)
     return queue->spec->ops->pause != NULL && !queue->core->closed;
 }
 
-/* Whether another library polls for the lock. */
-static bool has_pollers(const struct rlock__queue *queue)
+/* Whether another library polls for the lock. The queue may be kept for longer. */
+static bool has_pollers(const struct rlock__queue *queue, int64_t now)
 {
-    return is_polled(queue) && queue->peers_until != 0;
+    return is_polled(queue) && now < queue->peers_until;
 }
 
 /* Until when the queue is kept because it remembers pollers or counts for them; 0: it is not. */
@@ -282,7 +282,7 @@ static int64_t pause_after(struct rlock__queue *queue, int64_t now)
     int64_t pause = any_pause(queue->core);
 
     queue->turns++;
-    if (has_pollers(queue) && queue->yields < YIELDS) {
+    if (has_pollers(queue, now) && queue->yields < YIELDS) {
         return yield(queue, now);
     }
     if (queue->others == 0 && (queue->calls == NULL || queue->turns < TURNS)) {
