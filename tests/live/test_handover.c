@@ -87,6 +87,64 @@ LOCK_TEST(of_64_adopters_one_gets_it, f)
     }
 }
 
+/* ---- A detach beside an unlock ---- */
+
+enum { RACES = 100 };
+
+struct racer {
+    pthread_barrier_t barrier;
+    struct rlock_handle *lock;
+    uint64_t owner;
+    int code; /* of the unlock */
+};
+
+static void *unlock_beside(void *arg)
+{
+    struct racer *racer = arg;
+
+    (void)pthread_barrier_wait(&racer->barrier);
+    racer->code = rlock_unlock_as(racer->lock, racer->owner);
+    return NULL;
+}
+
+/* Two threads that are one owner give up its only level: one of them has it. */
+static void give_up_in_two_ways(const struct kind *kind, struct rlock_client *client)
+{
+    struct racer racer = {.owner = rlock_owner_new(client)};
+    char text[RLOCK_TEXT_SIZE];
+    pthread_t thread;
+    int code;
+
+    assert_code(kind->make(client, kind->name, NULL, &racer.lock), 0);
+    assert_int_equal(pthread_barrier_init(&racer.barrier, NULL, 2), 0);
+    for (int i = 0; i < RACES; i++) {
+        assert_code(TAKE(racer.lock, 0, .owner = racer.owner), 0);
+        assert_int_equal(pthread_create(&thread, NULL, unlock_beside, &racer), 0);
+        (void)pthread_barrier_wait(&racer.barrier);
+        code = rlock_detach(racer.lock, racer.owner, MINUTE_MS, text);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_true(code == 0 || code == RLOCK_ENOTOWNER);
+        assert_code(racer.code, code == 0 ? RLOCK_ENOTOWNER : 0);
+        assert_int_equal(is_locked(racer.lock), code == 0);
+        if (code == 0) {
+            assert_code(rlock_adopt(racer.lock, text, NULL, NULL), 0);
+            assert_code(rlock_unlock(racer.lock), 0);
+        }
+    }
+    assert_int_equal(pthread_barrier_destroy(&racer.barrier), 0);
+    racer.lock = rlock_free(racer.lock);
+}
+
+LOCK_TEST(of_a_detach_and_an_unlock_of_one_owner_one_has_the_hold, f)
+{
+    struct rlock_client *client = client_open(f);
+
+    for (size_t i = 0; i < SINGLE_KINDS; i++) {
+        give_up_in_two_ways(&single_kinds[i], client);
+    }
+    assert_int_equal(losses_told(f), 0);
+}
+
 /* ---- A process that dies ---- */
 
 static int hold_and_tell(struct test_peer *peer, void *payload)
