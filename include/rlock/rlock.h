@@ -723,7 +723,15 @@ RLOCK_API int rlock_multi_new(struct rlock_handle *const *members, size_t n,
 RLOCK_API int rlock_redlock_new(struct rlock_handle *const *members, size_t n,
                                 const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
-/* Frees a handle that nobody uses any more. Never unlocks. Returns NULL.
+/*
+ * Takes another reference to a handle, so that several parts of a program can share it. Each part
+ * calls rlock_free() when it no longer uses the handle. A new handle has one reference. Returns the
+ * handle. The argument may be NULL.
+ * Threads: any thread that has a reference may call it.
+ */
+RLOCK_API struct rlock_handle *rlock_ref(struct rlock_handle *lock);
+
+/* Drops a reference to a handle. The last one frees it. Never unlocks. Returns NULL.
  * The argument may be NULL. */
 RLOCK_API struct rlock_handle *rlock_free(struct rlock_handle *lock);
 

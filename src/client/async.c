@@ -94,11 +94,10 @@ static int op_new(enum asked asked, struct rlock_handle *lock, rlock_done_fn *do
     if (op == NULL) {
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
-    (void)atomic_fetch_add(&lock->refs, 1);
     *op = (struct rlock_op){
         .op = {.finish = finish, .payload = op, .texts = needs ? texts_of(op) : NULL},
         .asked = asked,
-        .lock = lock,
+        .lock = rlock__lock_ref(lock),
         .done = done,
         .payload = payload,
         .refs = 2,

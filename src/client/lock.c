@@ -9,6 +9,12 @@
 
 /* ---- Handles ---- */
 
+struct rlock_handle *rlock__lock_ref(struct rlock_handle *lock)
+{
+    (void)atomic_fetch_add(&lock->refs, 1);
+    return lock;
+}
+
 struct rlock_handle *rlock__lock_unref(struct rlock_handle *lock)
 {
     if (lock != NULL && atomic_fetch_sub(&lock->refs, 1) == 1) {
@@ -17,6 +23,12 @@ struct rlock_handle *rlock__lock_unref(struct rlock_handle *lock)
         free(lock);
     }
     return NULL;
+}
+
+struct rlock_handle *rlock_ref(struct rlock_handle *lock)
+{
+    RLOCK__WHOLE;
+    return lock != NULL ? rlock__lock_ref(lock) : NULL;
 }
 
 struct rlock_handle *rlock_free(struct rlock_handle *lock)

@@ -74,6 +74,8 @@ static inline struct rlock__spec *rlock__lock_spec(const struct rlock_handle *lo
     return lock->spec != NULL ? lock->spec : lock->group->members[i];
 }
 
+/* Takes a reference. Returns the lock. */
+struct rlock_handle *rlock__lock_ref(struct rlock_handle *lock);
 /* Drops a reference. Returns NULL; NULL is ok. */
 struct rlock_handle *rlock__lock_unref(struct rlock_handle *lock);
 

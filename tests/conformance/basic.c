@@ -187,6 +187,22 @@ void any_handle_of_the_name_can_unlock(struct fixture *f)
     assert_code(rlock_unlock(again), 0);
 }
 
+void a_handle_lives_until_its_last_reference_is_freed(struct fixture *f)
+{
+    struct rlock_client *client = client_open(f);
+    struct rlock_handle *lock = NULL;
+
+    assert_null(rlock_ref(NULL));
+    assert_code(f->kind->make(client, NAME, NULL, &lock), 0);
+    assert_ptr_equal(rlock_ref(lock), lock);
+    assert_null(rlock_free(lock));
+    assert_string_equal(rlock_name(lock, NULL), NAME);
+    assert_code(rlock_lock(lock), 0);
+    assert_true(rlock_is_valid(lock));
+    assert_code(rlock_unlock(lock), 0);
+    assert_null(rlock_free(lock)); /* a leak here is found by AddressSanitizer */
+}
+
 void names_do_not_disturb_each_other(struct fixture *f)
 {
     struct rlock_client *client = client_open(f), *elsewhere = client_open(f);

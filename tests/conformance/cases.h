@@ -41,6 +41,7 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(unlock_after_a_refused_try_does_no_harm, 0)                                               \
     CASE(a_second_unlock_does_no_harm, 0)                                                          \
     CASE(any_handle_of_the_name_can_unlock, 0)                                                     \
+    CASE(a_handle_lives_until_its_last_reference_is_freed, 0)                                      \
     CASE(names_do_not_disturb_each_other, 0)                                                       \
     CASE(force_unlock_opens_it_for_all, CAN_BE_ASKED)                                              \
     CASE(force_unlock_from_elsewhere_is_found_by_the_unlock, CAN_BE_ASKED)                         \
