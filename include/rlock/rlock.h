@@ -574,7 +574,17 @@ struct rlock_opts {
  * PREFER_WRITERS: for read and write locks. New readers stand back while a writer waits. Both sides
  * must have the flag.
  *
- * SENT_UNLOCK: reserved. It returns RLOCK_ENOTSUP.
+ * SENT_UNLOCK: rlock_unlock() sends the release and returns 0 without waiting for the answer. A
+ * lock and an unlock then take one round trip, because the owner's next request goes right behind
+ * the release. For every kind except multi-locks and RedLocks.
+ *   - After 0 the lock may still be taken on the server for a moment. If the connection breaks or
+ *     the server refuses the release, the library repeats it. The lock is free at the end of its
+ *     lease at the latest.
+ *   - If the hold was lost at the last moment, the unlock returns 0 nevertheless. The client writes
+ *     a warning to its log, and counts it (rlock_stats.unsure).
+ *   - The unlock still returns a code that the client knows without asking: RLOCK_ENOTOWNER; ELOST
+ *     for a loss that it knows; EINDOUBT if no connection can take the release now, or an earlier
+ *     call of this owner goes on.
  */
 enum {
     RLOCK_LOCK_NO_REENTRY = 1 << 8,
@@ -851,7 +861,9 @@ RLOCK_API RLOCK_CHECK_RESULT int rlock_lock_for(struct rlock_handle *lock, int64
                                                 struct rlock_grant *ret_grant) RLOCK_FILLS(4);
 
 /*
- * Gives up one level of the calling thread's hold. I/O: one round trip, within op_timeout_ms.
+ * Gives up one level of the calling thread's hold. I/O: one round trip, within op_timeout_ms. In a
+ * callback, in a client with RLOCK_CLIENT_USER_LOOP, and with RLOCK_LOCK_SENT_UNLOCK (it has the
+ * details), an unlock of a single lock does not wait for the answer.
  * The call gives up a held level, whatever it returns. After the last level the hold is not valid,
  * and the client does not renew it. Therefore the lock is free by the end of its lease. If the
  * server refuses a release or does not answer it, the library repeats the release.
@@ -863,7 +875,8 @@ RLOCK_API RLOCK_CHECK_RESULT int rlock_lock_for(struct rlock_handle *lock, int64
  *     an earlier call of this owner takes longer than op_timeout_ms, or because memory or file
  *     descriptors ran out. rlock_detail() gives the time by which the lock is free;
  *   RLOCK_EPERM, EWRONGTYPE, EREFUSED, ECONN: the server has done nothing so far;
- *   RLOCK_ECLOSED, EFORKED, EINVAL, ENOTSUP.
+ *   RLOCK_ENOTSUP: a multi-lock or RedLock in a client with RLOCK_CLIENT_USER_LOOP;
+ *   RLOCK_ECLOSED, EFORKED, EINVAL.
  * After RLOCK_EINDOUBT, EPERM, EWRONGTYPE, EREFUSED or ECONN at the last level you may call unlock
  * again. If the library still repeats the release, that call waits for the result. It returns 0
  * (released), RLOCK_ELOST, or one of these five codes. The call returns RLOCK_ENOTOWNER if the
@@ -1189,8 +1202,8 @@ RLOCK_API struct rlock_op *rlock_op_unref(struct rlock_op *op);
  * For a client with RLOCK_CLIENT_USER_LOOP. The program's event loop runs it: call
  * rlock_client_dispatch() whenever the fd is readable. The client starts a thread only to resolve a
  * host's name; that thread then ends.
- *   - Functions that wait, and those of admin.h, return RLOCK_ENOTSUP. All other functions, and the
- *     async calls, work normally in any thread.
+ *   - Functions that wait, and those of admin.h, return RLOCK_ENOTSUP. An unlock of a single lock
+ *     does not wait. All other functions, and the async calls, work normally in any thread.
  *   - The loop renews the holds as well. If it hangs for longer than a third of the lease, the
  *     client may lose holds. It reports them when the loop goes on (on_lost). rlock_is_valid_as()
  *     returns false as soon as they are not valid, whether or not the loop runs.

@@ -78,6 +78,8 @@ struct rlock_stats {
     uint64_t losses[RLOCK_STATS_REASONS]; /* lost holds that on_lost reports, by reason */
     uint64_t attempts;                    /* how often a call asked a server for a lock */
     uint64_t passes;          /* unlocks that handed the hold over to a call of this client */
+    uint64_t unsure;          /* unlocks that did not wait for the answer, and turned out to have
+                                 failed: the hold was lost, or the server did not answer */
     uint64_t renewals;        /* renewals of holds that the server confirmed, with extensions */
     uint64_t late_renewals;   /* of these, renewals that used two thirds of their time or more */
     uint64_t failed_renewals; /* renewals of holds that failed; the client repeats them */
@@ -102,7 +104,7 @@ struct rlock_stats {
 #define RLOCK_STATS_INIT                                                                           \
     {                                                                                              \
         sizeof(struct rlock_stats), 0, 0, 0, 0, 0, {{0}}, {{0}}, {0}, {0}, {0}, {0}, {0}, {0}, 0,  \
-            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {{0}, 0, 0}, {{0}, 0, 0},                             \
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {{0}, 0, 0}, {{0}, 0, 0},                          \
         {                                                                                          \
             {0}, 0, 0                                                                              \
         }                                                                                          \

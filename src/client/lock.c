@@ -140,6 +140,14 @@ int rlock_try_lock(struct rlock_handle *lock)
 
 /* ---- Giving up ---- */
 
+/* Whether an unlock sends its release and does not wait for the answer: a callback would hold up
+ * other callbacks, and in a loop of the program's nothing may wait. */
+static bool sends(const struct rlock_handle *lock)
+{
+    return lock->spec != NULL &&
+           (lock->sends_unlocks || lock->client->loop != NULL || rlock__is_dispatcher());
+}
+
 int rlock_unlock_as(struct rlock_handle *lock, uint64_t id)
 {
     RLOCK__WHOLE;
@@ -150,7 +158,8 @@ int rlock_unlock_as(struct rlock_handle *lock, uint64_t id)
     int code = rlock__lock_check(lock);
 
     rlock__texts_begin(&texts);
-    code = code == 0 ? rlock__check_wait(lock, 0) : code;
+    op.call.sends = code == 0 && sends(lock);
+    code = code == 0 && !op.call.sends ? rlock__check_wait(lock, 0) : code;
     code = code == 0 ? rlock__known_owner(id, &owner) : code;
     if (code == 0) {
         rlock__trace_begin(lock, NULL, &tracing, &op.tracing);

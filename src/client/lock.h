@@ -48,6 +48,7 @@ struct rlock_handle {
     struct rlock__result *results;   /* behind the handle: one for each member of that; the groups'
                                       * mutex protects them */
     unsigned hash;                   /* the spec's: who asks for a hold need not look there */
+    bool sends_unlocks;              /* RLOCK_LOCK_SENT_UNLOCK */
     atomic_uint refs; /* the user's, and one for each operation that no thread waits for */
 };
 

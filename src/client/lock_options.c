@@ -40,6 +40,7 @@ int rlock__lock_opts_check(const char *kind, unsigned options, const struct rloc
         {"RLOCK_LOCK_NO_REENTRY", RLOCK__OPTION_HOLD, flag_of(opts, RLOCK_LOCK_NO_REENTRY), 1, 1},
         {"RLOCK_LOCK_PREFER_WRITERS", RLOCK__OPTION_WRITERS,
          flag_of(opts, RLOCK_LOCK_PREFER_WRITERS), 1, 1},
+        {"RLOCK_LOCK_SENT_UNLOCK", RLOCK__OPTION_HOLD, flag_of(opts, RLOCK_LOCK_SENT_UNLOCK), 1, 1},
     };
     int code = rlock__flags_check("rlock_opts", opts->flags, RLOCK__LOCK_FLAGS);
 
@@ -56,9 +57,7 @@ int rlock__lock_opts_check(const char *kind, unsigned options, const struct rloc
                                (long long)all[i].value, (long long)all[i].most);
         }
     }
-    if (code == 0 && (opts->linger_ms != 0 || flag_of(opts, RLOCK_LOCK_SENT_UNLOCK) != 0)) {
-        return rlock__fail(RLOCK_ENOTSUP, "this version has no %s",
-                           opts->linger_ms != 0 ? "linger_ms" : "RLOCK_LOCK_SENT_UNLOCK");
-    }
-    return code;
+    return code == 0 && opts->linger_ms != 0
+               ? rlock__fail(RLOCK_ENOTSUP, "this version has no linger_ms")
+               : code;
 }

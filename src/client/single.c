@@ -224,11 +224,12 @@ static struct rlock__tuning tuning_of(const struct rlock_opts *opts)
 }
 
 static int make(struct rlock_client *client, const struct rlock_ops *ops, struct rlock__bytes name,
-                const struct rlock__tuning *tuning, struct rlock_handle **ret_lock)
+                const struct rlock_opts *opts, struct rlock_handle **ret_lock)
 {
+    const struct rlock__tuning tuning = tuning_of(opts);
     struct rlock_handle *lock = calloc(1, sizeof(*lock));
     struct rlock__spec *spec =
-        lock != NULL ? rlock__spec_new(&client->core, ops, name, tuning) : NULL;
+        lock != NULL ? rlock__spec_new(&client->core, ops, name, &tuning) : NULL;
 
     if (spec == NULL) {
         free(lock);
@@ -246,6 +247,7 @@ static int make(struct rlock_client *client, const struct rlock_ops *ops, struct
     lock->client = client;
     lock->spec = spec;
     lock->hash = spec->hash;
+    lock->sends_unlocks = (opts->flags & RLOCK_LOCK_SENT_UNLOCK) != 0;
     atomic_init(&lock->refs, 1);
     *ret_lock = lock;
     return 0;
@@ -255,7 +257,6 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
                     const struct rlock_opts *opts, struct rlock_handle **ret_lock)
 {
     struct rlock_opts copy = {.size = sizeof(copy)};
-    struct rlock__tuning tuning;
     size_t len;
     int code;
 
@@ -276,8 +277,7 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
     if (code != 0) {
         return code;
     }
-    tuning = tuning_of(&copy);
-    return make(client, ops, rlock__bytes(name, len), &tuning, ret_lock);
+    return make(client, ops, rlock__bytes(name, len), &copy, ret_lock);
 }
 
 #define CONSTRUCTOR(kind)                                                                          \

@@ -224,6 +224,7 @@ struct rlock__call {
     const void *cancel; /* names the signal that cancels it */
     bool cancelled;     /* the signal was fired: an input before the call begins */
     bool prompt;        /* fails at once if the server is known to be down */
+    bool sends;         /* RELEASE: it is complete once the release is sent */
     bool member;        /* one level of a group; the group answers for it to its owner */
     /* Members only. ACQUIRE: renew this fixed lease until the group is complete. RELEASE: the group
      * of this level was not complete yet */

@@ -175,6 +175,7 @@ struct rlock__hold {
     uint32_t lined; /* unlocks in the line */
     bool busy;      /* a call has the turn; it may have returned in doubt */
     enum rlock__detach detach : 8;
+    bool is_sent, is_hidden; /* no call waits for its release; nor for its end: see hold.h */
 };
 
 /* What an owner has of a lock, for the program. */

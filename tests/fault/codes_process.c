@@ -96,6 +96,7 @@ void play_loop(struct fixture *f)
 {
     struct rlock_client_opts opts = opts_of(proxy_url(f->proxy));
     struct rival_loop loops[2];
+    struct rlock_handle *multi = NULL;
     struct stage stage;
     pthread_t threads[2];
 
@@ -108,6 +109,9 @@ void play_loop(struct fixture *f)
         assert_int_equal(pthread_create(&threads[i], NULL, dispatch_on, &loops[i]), 0);
     }
     call_all(&stage);
+    (void)record(MULTI_NEW, rlock_multi_new(&stage.lock, 1, NULL, &multi));
+    (void)unlock(multi);
+    multi = rlock_free(multi);
     assert_true(TEST_EVENTUALLY(was_seen(DISPATCH, RLOCK_EBUSY), 20000));
     for (size_t i = 0; i < 2; i++) {
         atomic_store(&loops[i].stop, true);

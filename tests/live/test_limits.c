@@ -124,10 +124,6 @@ FIXTURE_TEST(an_option_that_is_reserved_is_not_supported, f)
     assert_code(rlock_reentrant_new(user->client, "b", RLOCK_OPTS(.linger_ms = 10), &lock),
                 RLOCK_ENOTSUP);
     assert_detail("linger_ms");
-    assert_code(
-        rlock_fair_new(user->client, "b", RLOCK_OPTS(.flags = RLOCK_LOCK_SENT_UNLOCK), &lock),
-        RLOCK_ENOTSUP);
-    assert_detail("RLOCK_LOCK_SENT_UNLOCK");
 }
 
 FIXTURE_TEST(a_lock_made_of_locks_refuses_the_options_of_others, f)

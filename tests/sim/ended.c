@@ -90,6 +90,10 @@ void sim_check_given_up(struct sim_user *user, unsigned side)
                      : sim_clock(client) <= hold->free_by + RLOCK__MS) {
         return;
     }
+    /* the lease that the owner's other side renews is the key's, so it keeps this side as well */
+    if (user->holds[1 - side].depth != 0 && user->key == hold->given_key) {
+        return;
+    }
     /* a server that stands still, or what lay on a broken link, may run later than anybody says */
     if (client->may_kill && client->disturbed < hold->since - world->config.lease &&
         sim_is_on_server(user, side, hold->given_up)) {

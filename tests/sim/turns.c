@@ -175,12 +175,26 @@ static bool has_pollers(const struct sim_user *user)
            world->now < at + RLOCK__SECOND + YIELD + world->config.op_timeout;
 }
 
+/* Whether a release of the key is on its way, for which no user waits. */
+static bool is_releasing(const struct sim_user *user)
+{
+    const struct sim_client *client = user->client;
+    const struct rlock__hold *row;
+    bool is = false;
+
+    DL_FOREACH(client->core.rows.holds, row) {
+        is = is || (row->is_sent && rlock__bytes_equal(row->spec->key, user->call.spec->key));
+    }
+    return is;
+}
+
 static void check_pausing(const struct sim_user *user)
 {
     const struct sim_client *client = user->client;
     const struct rlock__call *call = &user->call;
     int64_t longest = has_pollers(user) ? YIELD : LONGEST;
 
+    longest = is_releasing(user) ? client->world->config.op_timeout : longest;
     for (unsigned i = 0; i < client->n_users; i++) { /* until the answer says how long it is */
         longest = calls(&client->users[i], RLOCK__RELEASE, user->key)
                       ? client->world->config.op_timeout
@@ -193,7 +207,7 @@ static void check_pausing(const struct sim_user *user)
     } else if (!call->timer.set || call->timer.at - sim_clock(client) > longest) {
         sim_violate(client->world, "client %u: pauses longer than %lld us", client->index,
                     (long long)longest);
-    } else if (is_alone(client, user->key) && !has_pollers(user)) {
+    } else if (is_alone(client, user->key) && !has_pollers(user) && !is_releasing(user)) {
         sim_violate(client->world, "client %u: pauses for nobody", client->index);
     }
 }

@@ -97,7 +97,8 @@ static void release(struct sim_user *user)
 {
     bool both = user->holds[0].depth != 0 && user->holds[1].depth != 0;
 
-    user->call = (struct rlock__call){.kind = RLOCK__RELEASE};
+    user->call =
+        (struct rlock__call){.kind = RLOCK__RELEASE, .sends = user->client->world->now % 4 == 0};
     user->side = both ? sim_chance(user->client->world, 500) : user->holds[1].depth != 0;
     if (user->holds[0].begun || user->holds[1].begun) {
         user->side = user->holds[1].begun;
@@ -338,6 +339,14 @@ static void changed_done(struct sim_user *user)
     go_on(user);
 }
 
+/* Whether the release of the number is on its way, and no call waits for the answer. */
+static bool is_unanswered(const struct sim_client *client, uint64_t number)
+{
+    const struct rlock__hold *row = sim_find_hold(client, number);
+
+    return row != NULL && row->is_sent;
+}
+
 void sim_user_done(struct sim_user *user)
 {
     struct sim_client *client = user->client;
@@ -347,6 +356,9 @@ void sim_user_done(struct sim_user *user)
     bool taking = call->kind == RLOCK__ACQUIRE;
 
     user->calling = false;
+    if (call->sends && call->code == 0 && is_unanswered(client, hold->number)) {
+        call->code = RLOCK_EINDOUBT; /* the user knows as little */
+    }
     if (call->kind == RLOCK__COMMAND) {
         sim_force_done(user);
         return;

@@ -29,7 +29,8 @@ static struct rlock__grant *find(struct rlock__core *core, const struct rlock__s
 {
     struct rlock__hold *hold = may_pass(spec) ? rlock__hold_by_lock(core, spec, NULL) : NULL;
 
-    while (hold != NULL && !may_pass(hold->spec)) { /* another kind's, under the same name */
+    /* another kind's, under the same name; or one whose owner does not wait for its last release */
+    while (hold != NULL && (!may_pass(hold->spec) || hold->is_hidden)) {
         hold = rlock__hold_by_lock(core, spec, hold);
     }
     return hold != NULL && is_plain(hold) && !hold->grant->releasing ? hold->grant : NULL;

@@ -39,6 +39,20 @@ void rlock__release_describe(struct rlock__call *call, int code, const char *mor
                rlock_strerror(code), more, call->link->server->address);
 }
 
+/* An unlock did not wait for this outcome. */
+static void note_unawaited(const struct rlock__hold *hold, int code)
+{
+    const char *server = hold->grant->link->server->address;
+    char name[96];
+
+    if (code != 0) {
+        hold->spec->core->stats.unsure++;
+        rlock__note(hold->spec->core, RLOCK_LOG_WARNING, rlock__about("release", server, code),
+                    "lock %s: an unlock that did not wait for the answer failed: %s (server %s)",
+                    rlock__spec_text(hold->spec, name), rlock_strerror(code), server);
+    }
+}
+
 void rlock__release_end(struct rlock__hold *hold, int code, int64_t now)
 {
     struct rlock__call *call = hold->turn;
@@ -50,7 +64,10 @@ void rlock__release_end(struct rlock__hold *hold, int code, int64_t now)
             rlock__release_describe(call, code, "");
         }
         rlock__call_complete(call, code, NULL);
+    } else if (hold->is_sent) {
+        note_unawaited(hold, code);
     }
+    hold->is_sent = hold->is_sent && hold->owed.n > 0; /* those are released next */
     rlock__hold_leave(hold, now);
 }
 
@@ -121,32 +138,54 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
     rlock__release_end(hold, 0, now);
 }
 
-void rlock__release_leave_because(struct rlock__hold *hold, int code, const char *why, int64_t due,
-                                  int64_t now)
+/* The release goes on without its call. */
+static void go_on_alone(struct rlock__hold *hold, int64_t due, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
-    struct rlock__call *call = hold->turn;
-    char more[64];
 
-    assert(code != 0);
     assert(due >= now);
-    assert(call == NULL || call->kind == RLOCK__RELEASE);
     assert(grant->releasing || grant->release != NULL); /* otherwise nothing ends the turn */
     rlock__grant_mind_renewal(grant, now);
     rlock__grant_mind_levels(grant, now);
     if (hold->detach == RLOCK__DETACHING) {
         due = rlock__detach_leave(hold, now);
     }
-    (void)snprintf(more, sizeof(more), "%s; it is free in %lld ms", why,
-                   (long long)rlock__ms_up(rlock__max(0, grant->free_by - now)));
     grant->due = due;
-    rlock__grant_doubt(grant, call);
+    rlock__grant_doubt(grant, hold->turn);
     hold->turn = NULL;
     rlock__hold_show(hold);
     rlock__grant_plan(grant);
     assert(!grant->releasing || grant->timer.set); /* an answer may never come */
+}
+
+void rlock__release_sent(struct rlock__hold *hold, int64_t now)
+{
+    struct rlock__call *call = hold->turn;
+
+    assert(call->sends && !call->member);
+    assert(hold->grant->release != NULL && hold->grant->release->sent);
+    go_on_alone(hold, now, now);
+    hold->is_sent = true;
+    if (hold->grant->releasing && hold->line == NULL) {
+        rlock__hold_hide(hold);
+    }
+    call->count = rlock__hold_left(hold);
+    rlock__call_complete(call, 0, NULL);
+}
+
+void rlock__release_leave_because(struct rlock__hold *hold, int code, const char *why, int64_t due,
+                                  int64_t now)
+{
+    struct rlock__call *call = hold->turn;
+    char more[64];
+
+    assert(code != 0);
+    assert(call == NULL || call->kind == RLOCK__RELEASE);
+    go_on_alone(hold, due, now);
+    (void)snprintf(more, sizeof(more), "%s; it is free in %lld ms", why,
+                   (long long)rlock__ms_up(rlock__max(0, hold->grant->free_by - now)));
     if (call != NULL) {
-        rlock__say_free(call, grant->free_by);
+        rlock__say_free(call, hold->grant->free_by);
         if (code == RLOCK_EINDOUBT || !call->described) {
             rlock__release_describe(call, code, more);
         }

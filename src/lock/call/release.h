@@ -27,7 +27,9 @@ void rlock__release_end(struct rlock__hold *hold, int code, int64_t now);
  * the hold is neither valid nor renewed any more. due: when it is sent again, if it is not in
  * flight. */
 void rlock__release_leave(struct rlock__hold *hold, int code, int64_t due, int64_t now);
-/* The same with a text that goes with the code. */
+/* The release is on its way, and the call returns 0. The release goes on without it. */
+void rlock__release_sent(struct rlock__hold *hold, int64_t now);
+/* The same as rlock__release_leave(), with a text that goes with the code. */
 void rlock__release_leave_because(struct rlock__hold *hold, int code, const char *why, int64_t due,
                                   int64_t now);
 /* One unlock of a lost hold: needs no I/O. */

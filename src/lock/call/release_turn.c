@@ -23,7 +23,7 @@ static void take_over(struct rlock__call *call)
     }
 }
 
-void rlock__release_begin(struct rlock__call *call, int64_t now)
+static void begin(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = rlock__hold_find(call->core, call->spec, call->owner);
 
@@ -131,6 +131,19 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
     }
 }
 
+void rlock__release_begin(struct rlock__call *call, int64_t now)
+{
+    begin(call, now);
+    if (!call->sends || call->step == RLOCK__COMPLETE) {
+        return;
+    }
+    if (call->step == RLOCK__ASKING && call->hold->grant->release->sent) {
+        rlock__release_sent(call->hold, now);
+    } else {
+        rlock__release_give_up(call, RLOCK_EINDOUBT, now);
+    }
+}
+
 /* When the lease of an owed level has ended at the latest. The call that has the turn may extend
  * that lease. */
 static int64_t free_by(const struct rlock__hold *hold, int64_t now)
@@ -198,6 +211,8 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
                        rlock__spec_text(call->spec, name), call->link->server->address);
         } else if (code == RLOCK_EINDOUBT) {
             code = owe(call, now);
+            /* behind a release that is on its way, as far as this client knows */
+            code = code == RLOCK_EINDOUBT && call->sends && hold->is_sent ? 0 : code;
         } else {
             rlock__release_describe(call, code, "");
         }

@@ -34,6 +34,9 @@ void rlock__grant_number(struct rlock__grant *grant, uint64_t number);
 void rlock__grant_unnumber(struct rlock__grant *grant);
 /* Clears the grant: nothing is granted any more. */
 void rlock__grant_clear(struct rlock__grant *grant);
+/* The row ends with its last release, for which no call waits. Until then no call finds it: the
+ * owner's next call gets another row, and its request goes behind the release. */
+void rlock__hold_hide(struct rlock__hold *hold);
 /* Frees a row that has no calls. */
 void rlock__hold_free(struct rlock__hold *hold);
 /* Frees the rows that are kept for the next holds. */

@@ -194,6 +194,14 @@ static void put_away(struct rlock__core *core, struct rlock__hold *hold)
     }
 }
 
+void rlock__hold_hide(struct rlock__hold *hold)
+{
+    if (!hold->is_hidden) {
+        rlock__table_remove(table_of(hold->spec->core, hold->by_key.hash), &hold->by_key);
+        hold->is_hidden = true;
+    }
+}
+
 void rlock__hold_free(struct rlock__hold *hold)
 {
     struct rlock__core *core = hold->spec->core;
@@ -207,7 +215,7 @@ void rlock__hold_free(struct rlock__hold *hold)
     if (core->rows.sweep == hold) {
         core->rows.sweep = hold->next;
     }
-    rlock__table_remove(table_of(core, hold->by_key.hash), &hold->by_key);
+    rlock__hold_hide(hold);
     DL_DELETE(core->rows.holds, hold);
     if (hold->view != NULL) {
         atomic_store(&hold->view->valid_until, 0);
