@@ -156,15 +156,24 @@ const char *cli_reason(const struct cli_options *opts, const char *name, int cod
     return text;
 }
 
-int cli_fail(const struct cli_options *opts, const char *name, int code)
+void cli_reason_with_server(const struct cli_options *opts, const char *name, int code,
+                            char *ret_text, size_t size)
 {
     const char *reason = cli_reason(opts, name, code);
 
     if (strstr(reason, "server ") != NULL) {
-        cli_say(opts, name, "%s", reason);
+        (void)snprintf(ret_text, size, "%s", reason);
     } else {
-        cli_say(opts, name, "%s (server %s)", reason, opts->server);
+        (void)snprintf(ret_text, size, "%s (server %s)", reason, opts->server);
     }
+}
+
+int cli_fail(const struct cli_options *opts, const char *name, int code)
+{
+    char text[2 * TEXT_MOST];
+
+    cli_reason_with_server(opts, name, code, text, sizeof(text));
+    cli_say(opts, name, "%s", text);
     return cli_exit_of(code);
 }
 

@@ -38,6 +38,10 @@ int cli_fail(const struct cli_options *opts, const char *name, int code);
  * left out unless --verbose. Valid until the thread's next call of this. */
 const char *cli_reason(const struct cli_options *opts, const char *name, int code);
 
+/* Writes the reason as cli_fail() says it, with the server. */
+void cli_reason_with_server(const struct cli_options *opts, const char *name, int code,
+                            char *ret_text, size_t size);
+
 /* Has a text of the library's call options by their names here. */
 void cli_speak(char *text, size_t size);
 

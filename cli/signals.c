@@ -2,8 +2,10 @@
 #include "signals.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 static const int passed_on[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
                                 SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
@@ -21,7 +23,9 @@ static void catch_signal(int signo)
     if (caught_signal == 0) {
         caught_signal = signo;
     }
-    rlock_cancel_fire(caught_cancel);
+    if (caught_cancel != NULL) {
+        rlock_cancel_fire(caught_cancel);
+    }
     errno = error;
 }
 
@@ -66,6 +70,28 @@ int cli_signals_block(struct cli_signals *signals)
     (void)pthread_sigmask(SIG_BLOCK, &blocked, NULL);
     signals->fd = signalfd(-1, &signals->watched, SFD_CLOEXEC | SFD_NONBLOCK);
     return signals->fd >= 0 ? 0 : errno;
+}
+
+static bool is_ending(int signo)
+{
+    for (size_t i = 0; i < N_ENDING; i++) {
+        if (signo == passed_on[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int cli_signals_ending(const struct cli_signals *signals)
+{
+    struct signalfd_siginfo info;
+
+    while (caught_signal == 0 && read(signals->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (is_ending((int)info.ssi_signo)) {
+            return (int)info.ssi_signo;
+        }
+    }
+    return cli_signals_caught();
 }
 
 void cli_signals_restore(const struct cli_signals *signals)

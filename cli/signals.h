@@ -2,7 +2,7 @@
 /*
  * The signals that rlock run passes on. Until the command runs, those that would end rlock cancel
  * the wait instead; from then on all of them are blocked and read from a descriptor. What was
- * ignored at the start stays ignored, as nohup(1) wants it.
+ * ignored at the start stays ignored, as nohup(1) wants it. rlock acquire uses the same signals.
  */
 #ifndef RLOCK_CLI_SIGNALS_H
 #define RLOCK_CLI_SIGNALS_H
@@ -17,7 +17,7 @@ struct cli_signals {
     int fd;
 };
 
-/* Lets the ending signals fire `cancel` from now on. */
+/* Lets the ending signals fire `cancel`, which may be NULL, from now on. */
 void cli_signals_catch(struct cli_signals *signals, struct rlock_cancel *cancel);
 
 /* Returns the signal that was caught, 0 for none. */
@@ -25,6 +25,10 @@ int cli_signals_caught(void);
 
 /* Blocks them; from now on they are read from signals->fd. Returns 0, or an errno. */
 int cli_signals_block(struct cli_signals *signals);
+
+/* Returns an ending signal that has arrived, either caught or read from signals->fd; 0 for none.
+ * Does not wait. */
+int cli_signals_ending(const struct cli_signals *signals);
 
 /* In a child, before exec: everything as rlock found it. Async-signal-safe. */
 void cli_signals_restore(const struct cli_signals *signals);

@@ -21,16 +21,36 @@ struct work {
     int timer_fd;
 };
 
-/* The times to tell and to kill: a fifth of the lease within limits, but never more than half of
- * it. */
-static void plan(struct work *work)
+int64_t cli_told_ms(int64_t lease_ms)
 {
-    const int64_t lease_ms = work->watch->lease_ms;
     int64_t told_ms = lease_ms / 5;
 
     told_ms = told_ms < TOLD_LEAST_MS ? TOLD_LEAST_MS : told_ms;
     told_ms = told_ms > TOLD_MOST_MS ? TOLD_MOST_MS : told_ms;
-    told_ms = told_ms > lease_ms / 2 ? lease_ms / 2 : told_ms;
+    return told_ms > lease_ms / 2 ? lease_ms / 2 : told_ms;
+}
+
+void cli_timer_set(int timer_fd, int64_t ms)
+{
+    const int64_t pause_ms = ms < 1 ? 1 : ms;
+    const struct itimerspec spec = {
+        .it_value = {.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000}};
+
+    (void)timerfd_settime(timer_fd, 0, &spec, NULL);
+}
+
+void cli_drain(int fd)
+{
+    uint64_t count;
+
+    (void)!read(fd, &count, sizeof(count));
+}
+
+/* The times to tell and to kill. */
+static void plan(struct work *work)
+{
+    const int64_t told_ms = cli_told_ms(work->watch->lease_ms);
+
     work->told_ms = told_ms;
     work->kill_ms = KILL_MS < told_ms / 2 ? KILL_MS : told_ms / 2;
 }
@@ -66,23 +86,14 @@ static void keep_deadlines(struct work *work)
     }
 }
 
-/* The timer follows CLOCK_BOOTTIME as the validity does: it also runs while the machine sleeps. */
+/* For a command that was killed there is nothing left to do in time. */
 static void set_timer(const struct work *work)
 {
     const int64_t margin_ms = work->stage == CLI_RUNNING ? work->told_ms : work->kill_ms;
-    const int64_t left_ms = rlock_valid_ms(work->watch->lock) - margin_ms;
-    const int64_t pause_ms = work->stage == CLI_KILLED ? 0 : (left_ms < 1 ? 1 : left_ms);
-    const struct itimerspec spec = {
-        .it_value = {.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000}};
 
-    (void)timerfd_settime(work->timer_fd, 0, &spec, NULL);
-}
-
-static void drain(int fd)
-{
-    uint64_t count;
-
-    (void)!read(fd, &count, sizeof(count));
+    if (work->stage != CLI_KILLED) {
+        cli_timer_set(work->timer_fd, rlock_valid_ms(work->watch->lock) - margin_ms);
+    }
 }
 
 /*
@@ -169,8 +180,8 @@ enum cli_stage cli_watch(const struct cli_watch *watch)
         if (!rlock_is_valid(watch->lock)) { /* before anything else: we may have been stopped */
             kill_command(&work);
         }
-        drain(watch->lost_fd);
-        drain(work.timer_fd);
+        cli_drain(watch->lost_fd);
+        cli_drain(work.timer_fd);
     } while (!take_signals(&work));
     await_group(&work);
     (void)close(work.timer_fd);

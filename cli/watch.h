@@ -29,4 +29,17 @@ struct cli_watch {
 /* Returns when the command has ended, with the stage it had come to. */
 enum cli_stage cli_watch(const struct cli_watch *watch);
 
+/* ---- The same times and clock, for other commands that depend on a hold ---- */
+
+/* Returns the validity that is left when a command is told to stop: a fifth of the lease within
+ * limits, but never more than half of it. */
+int64_t cli_told_ms(int64_t lease_ms);
+
+/* Sets a timer of CLOCK_BOOTTIME, which the validity follows too: it also runs while the machine
+ * sleeps. The least time is 1 ms. */
+void cli_timer_set(int timer_fd, int64_t ms);
+
+/* Makes a timer or an eventfd unreadable until the next event. */
+void cli_drain(int fd);
+
 #endif
