@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rlock acquire, extend and release: a lock that outlives the command which took it. A text stands
- * for the hold meanwhile: rlock_detach().
+ * for the hold meanwhile: rlock_detach(). With --keep a process has it instead: keeper.h.
  */
 #include "handover.h"
 #include "client.h"
+#include "keeper.h"
+#include "mailbox.h"
 #include "say.h"
 #include "signals.h"
 #include "verbs.h"
@@ -44,6 +46,19 @@ int cli_detach(struct rlock_handle *lock, int64_t lease_ms, char text[static RLO
         code = rlock_detach(lock, 0, lease_ms, text);
     }
     return code;
+}
+
+int cli_fail_take(const struct cli_options *opts, const char *name, int code)
+{
+    int status;
+
+    if (code == RLOCK_ECANCELED) {
+        return CLI_EXIT_SIGNAL + cli_signals_caught();
+    }
+    status = cli_fail(opts, name, code);
+    return (code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT) && opts->conflict_status >= 0
+               ? opts->conflict_status
+               : status;
 }
 
 int cli_fail_adopt(const struct cli_options *opts, const char *name, int code)
@@ -102,17 +117,7 @@ static int acquire(struct desk *desk)
         RLOCK_TAKE(.lease_ms = desk->opts->lease_ms, .cancel = desk->cancel);
     const int code = rlock_lock_for(desk->lock, desk->opts->wait_ms, how, NULL);
 
-    if (code == 0) {
-        return give_to_text(desk);
-    }
-    if (code == RLOCK_ECANCELED) {
-        return CLI_EXIT_SIGNAL + cli_signals_caught();
-    }
-    if ((code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT) && desk->opts->conflict_status >= 0) {
-        (void)cli_fail(desk->opts, desk->name, code);
-        return desk->opts->conflict_status;
-    }
-    return cli_fail(desk->opts, desk->name, code);
+    return code == 0 ? give_to_text(desk) : cli_fail_take(desk->opts, desk->name, code);
 }
 
 static int adopt(struct desk *desk, int64_t lease_ms)
@@ -129,8 +134,12 @@ static int adopt(struct desk *desk, int64_t lease_ms)
 int cli_acquire(struct cli_options *opts)
 {
     struct desk desk;
-    int status = open_desk(&desk, opts);
+    int status;
 
+    if (opts->keep != 0) {
+        return cli_keep(opts);
+    }
+    status = open_desk(&desk, opts);
     return close_desk(&desk, status == CLI_EXIT_OK ? acquire(&desk) : status);
 }
 
@@ -146,8 +155,12 @@ int cli_extend(struct cli_options *opts)
 int cli_release(struct cli_options *opts)
 {
     struct desk desk;
-    int status = open_desk(&desk, opts);
+    int status;
 
+    if (cli_mailbox_is_text(opts->operands[1])) {
+        return cli_keep_release(opts);
+    }
+    status = open_desk(&desk, opts);
     status = status == CLI_EXIT_OK ? adopt(&desk, RELEASE_LEASE_MS) : status;
     if (status == CLI_EXIT_OK) {
         const int code = rlock_unlock(desk.lock);

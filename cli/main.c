@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rlock: the distributed flock(1). Picks the command; --help is made of the same tables. */
+#include "mailbox.h"
 #include "say.h"
 #include "verbs.h"
 
@@ -26,16 +27,21 @@ static const struct verb verbs[] = {
      "  rlock run --wait 30s --lease 10m import -- make import\n"
      "  rlock run --multi order:7,stock:3 -- ./ship.sh\n"
      "  rlock run --redlock redis://a,redis://b,redis://c job -- ./job.sh\n"},
-    {CLI_ACQUIRE, "acquire", cli_acquire, "[options] NAME", 1, 1,
-     "Takes the lock, and prints a text that stands for it. The lock stays taken for --lease.\n"
-     "A program that has the text can take the lock over: keep it secret.\n",
-     "  text=$(rlock acquire --lease 10m deploy)       a lock over several commands\n"},
+    {CLI_ACQUIRE, "acquire", cli_acquire, "[options] NAME", 0, 1,
+     "Takes the lock, and prints a text for rlock release.\n"
+     "With --lease the lock stays taken for TIME, although no process holds it. A program that\n"
+     "has the text can take the lock over: keep it secret.\n"
+     "With --keep a process in the background holds the lock and renews it while PID lives. If\n"
+     "it loses the lock, it sends SIGTERM to PID.\n",
+     "  text=$(rlock acquire --lease 10m deploy)       a lock over several commands\n"
+     "  text=$(rlock acquire --keep $$ deploy)         a lock for the rest of a script\n"},
     {CLI_EXTEND, "extend", cli_extend, "[options] NAME TEXT", 2, 2,
      "Keeps the lock of the text for another --lease, and prints a new text. The old text is "
      "void.\n",
      "  text=$(rlock extend --lease 10m deploy \"$text\")\n"},
     {CLI_RELEASE, "release", cli_release, "[options] NAME TEXT", 2, 2,
-     "Releases the lock of the text.\n", "  rlock release deploy \"$text\"\n"},
+     "Releases the lock of the text. If a keeper holds it, the keeper releases it and ends.\n",
+     "  rlock release deploy \"$text\"\n"},
     {CLI_INFO, "info", cli_info, "[options] NAME...", 1, -1,
      "Shows for each lock the holder, its machine, and the rest of its lease.\n",
      "  rlock info nightly-report\n"
@@ -70,6 +76,7 @@ static const struct {
     {CLI_RUN, CLI_EXIT_UNREACHABLE,
      "the server cannot be reached, no quorum, or the outcome is in doubt"},
     {CLI_RUN, CLI_EXIT_LOST, "the lock was lost while the command ran"},
+    {CLI_ACQUIRE, CLI_EXIT_LOST, "the process of --keep ended during the wait"},
     {CLI_EXTEND | CLI_RELEASE, CLI_EXIT_LOST, "the text's hold has ended, or was taken over"},
     {CLI_RUN | CLI_ACQUIRE, CLI_EXIT_BUSY, "another owner holds the lock (--wait 0)"},
     {CLI_INFO, CLI_EXIT_BUSY, "one of the locks is held (--check)"},
@@ -124,15 +131,16 @@ static int help_on(const struct verb *verb)
 
 static int check_operands(const struct verb *verb, const struct cli_options *opts)
 {
-    if (verb->verb == CLI_RUN && opts->n_names > 0 && opts->is_redlock) {
+    const bool takes = verb->verb == CLI_RUN || verb->verb == CLI_ACQUIRE;
+
+    if (opts->n_names > 0 && opts->is_redlock) {
         return cli_usage("--redlock and --multi exclude each other: --redlock takes one NAME on "
                          "several servers");
     }
-    if (verb->verb == CLI_RUN && opts->n_names > 0 && opts->n_operands > 0) {
+    if (opts->n_names > 0 && opts->n_operands > 0) {
         return cli_usage("NAME and --multi or --name exclude each other");
     }
-    if (opts->n_operands < verb->least ||
-        (verb->verb == CLI_RUN && opts->n_operands + opts->n_names == 0)) {
+    if (opts->n_operands < verb->least || (takes && opts->n_operands + opts->n_names == 0)) {
         return cli_usage("usage: rlock %s %s", verb->name, verb->synopsis);
     }
     if (verb->verb == CLI_RUN && (opts->command == NULL || opts->command[0] == NULL)) {
@@ -143,6 +151,38 @@ static int check_operands(const struct verb *verb, const struct cli_options *opt
                          verb->name, verb->synopsis);
     }
     return CLI_EXIT_OK;
+}
+
+/* A keeper renews its hold, which is of any lock. A text's lease is fixed. */
+static int check_keep(const struct cli_options *opts)
+{
+    const bool is_several = opts->is_redlock || opts->n_names > 0;
+
+    if (opts->keep != 0 && opts->lease_ms != 0) {
+        return cli_usage("--keep and --lease exclude each other: the keeper renews the lock. "
+                         "--renewed-lease sets its lease");
+    }
+    if (opts->keep == 0 && (is_several || opts->renewed_lease_ms != 0 || opts->max_hold_ms != 0)) {
+        return cli_usage("--multi, --name, --redlock, --renewed-lease and --max-hold require "
+                         "--keep");
+    }
+    return opts->keep != 0 || opts->lease_ms != 0
+               ? CLI_EXIT_OK
+               : cli_usage("missing --lease: the lock stays taken for so long. Or give --keep, and "
+                           "a keeper renews it");
+}
+
+/* The hold of a keeper's text is the keeper's until rlock release. */
+static int check_text(struct cli_options *opts, enum cli_verb verb, const char *text)
+{
+    const bool is_kept = cli_mailbox_is_text(text);
+
+    if (is_kept && verb != CLI_RELEASE) {
+        return cli_usage("a keeper renews the hold of this text: only rlock release works with it");
+    }
+    return is_kept || cli_kind_of_text(opts, text)
+               ? CLI_EXIT_OK
+               : cli_usage("this is not a text of rlock acquire or rlock extend");
 }
 
 /* What concerns texts, which know the kind of their lock. */
@@ -157,14 +197,14 @@ static int check_texts(struct cli_options *opts, enum cli_verb verb)
     if (opts->adopt != NULL && (opts->kind != NULL || opts->wait_ms != RLOCK_FOREVER)) {
         return cli_usage("--adopt does not wait, and the text says which kind of lock it is");
     }
-    if ((verb == CLI_ACQUIRE || verb == CLI_EXTEND) && opts->lease_ms == 0) {
+    if (verb == CLI_ACQUIRE) {
+        return check_keep(opts);
+    }
+    if (verb == CLI_EXTEND && opts->lease_ms == 0) {
         return cli_usage("missing --lease: the lock stays taken for so long");
     }
-    if (has_text &&
-        !cli_kind_of_text(opts, opts->adopt != NULL ? opts->adopt : opts->operands[1])) {
-        return cli_usage("this is not a text of rlock acquire or rlock extend");
-    }
-    return CLI_EXIT_OK;
+    return has_text ? check_text(opts, verb, opts->adopt != NULL ? opts->adopt : opts->operands[1])
+                    : CLI_EXIT_OK;
 }
 
 /* An option that would say nothing is a mistake. */

@@ -68,6 +68,12 @@ static const char *set_conflict_status(struct cli_options *opts, char *value)
     return opts->conflict_status != NO_NUMBER ? NULL : "is not an exit status (0 to 255)";
 }
 
+static const char *set_keep(struct cli_options *opts, char *value)
+{
+    opts->keep = number_of(value, 1, INT_MAX);
+    return opts->keep != NO_NUMBER ? NULL : "is not the number of a process";
+}
+
 static const char *set_url(struct cli_options *opts, char *value)
 {
     cli_secret_free(opts->url);
@@ -165,14 +171,16 @@ static const struct spec specs[] = {
     {"lease", 0, "TIME", CLI_RUN, TIME(lease_ms, 10),
      .help = "hold the lock for at most TIME, without renewal"},
     {"lease", 0, "TIME", CLI_ACQUIRE | CLI_EXTEND, TIME(lease_ms, 10),
-     .help = "the lock stays taken for TIME, unless the text is used before (required)"},
+     .help = "the lock stays taken for TIME, unless the text is used before"},
+    {"keep", 0, "PID", CLI_ACQUIRE, CALL(set_keep),
+     .help = "renew the lock in the background while process PID lives, instead of --lease"},
     {"at-least", 0, "TIME", CLI_RUN, TIME(at_least_ms, 10),
      .help = "keep the lock taken for TIME, even if the command ends sooner"},
     {"adopt", 0, "TEXT", CLI_RUN, TEXT(adopt),
      .help = "take over the hold of this text, from rlock acquire, instead of waiting"},
-    {"renewed-lease", 0, "TIME", CLI_RUN, TIME(renewed_lease_ms, 30),
+    {"renewed-lease", 0, "TIME", TAKES, TIME(renewed_lease_ms, 30),
      .help = "renewed lease: a crash frees the lock after TIME (default: 30s)"},
-    {"max-hold", 0, "TIME", CLI_RUN, TIME(max_hold_ms, 1), .help = "stop renewing after TIME"},
+    {"max-hold", 0, "TIME", TAKES, TIME(max_hold_ms, 1), .help = "stop renewing after TIME"},
     {"kind", 0, "KIND", TAKES, CALL(cli_kind_set),
      .help = "reentrant (the default), non-reentrant, spin, fenced, fair, read, write"},
     {"kind", 0, "KIND", CLI_INFO | CLI_BREAK, CALL(cli_kind_set),
@@ -184,13 +192,13 @@ static const struct spec specs[] = {
      .help = "fair: longest wait of all users, equal for all of them (default: 300s)"},
     {"no-reentry", 0, NULL, CLI_RUN, SWITCH(no_reentry),
      .help = "an owner that holds the lock cannot take it again"},
-    {"multi", 0, "NAMES", CLI_RUN, CALL(set_multi),
+    {"multi", 0, "NAMES", TAKES, CALL(set_multi),
      .help = "take several locks at once: a,b,c instead of NAME"},
-    {"name", 0, "NAME", CLI_RUN, CALL(add_name),
+    {"name", 0, "NAME", TAKES, CALL(add_name),
      .help = "one of several locks; for names that contain commas"},
-    {"redlock", 0, "URLS", CLI_RUN, CALL(set_redlock),
+    {"redlock", 0, "URLS", TAKES, CALL(set_redlock),
      .help = "take NAME on most of these independent servers: URL,URL,URL"},
-    {"max-lease", 0, "TIME", CLI_RUN, CALL(set_max_lease),
+    {"max-lease", 0, "TIME", TAKES, CALL(set_max_lease),
      .help = "RedLock: ignore a server for TIME after its restart; 0: off (default: 30s)"},
     {"acks", 0, "N", CLI_RUN | TEXTS | CLI_DOCTOR, CALL(set_acks),
      .help = "replicas that must acknowledge: N, all, off, or auto (all that can be promoted)"},

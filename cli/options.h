@@ -62,6 +62,7 @@ struct cli_options {
     int64_t fair_slot_ms; /* 0: the library's default */
     int64_t at_least_ms;  /* 0: no longer than the command runs */
     const char *adopt;    /* a text; NULL: none */
+    int keep;             /* the process for which a keeper holds the lock; 0: there is no keeper */
     int conflict_status;  /* what to exit with when the lock is not had; -1: as the code says */
     bool no_reentry;
     bool check;

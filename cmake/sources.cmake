@@ -230,10 +230,14 @@ set(RLOCK_CLI_SOURCES
     cli/duration.c
     cli/find.c
     cli/handover.c
+    cli/keep.c
+    cli/keeper.c
     cli/kinds.c
     cli/ls.c
+    cli/mailbox.c
     cli/main.c
     cli/options.c
+    cli/process.c
     cli/query.c
     cli/run.c
     cli/say.c

@@ -18,8 +18,7 @@
 #define UNREACHABLE 69
 #define OP_TIMEOUT_US 1000000 /* the library's default, which the command uses */
 
-/* The binary under test: $RLOCK_COMMAND, else rlock beside this executable or above it. */
-static const char *binary(void)
+const char *command_binary(void)
 {
     static char path[4096];
     const char *given = getenv("RLOCK_COMMAND");
@@ -57,17 +56,23 @@ static int open_output(const char *path)
     return test_must(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), path);
 }
 
-_Noreturn static void become(const struct command *command, const char *const *words, pid_t parent)
+/* In the child, before exec. */
+static void get_ready(const struct command *command, pid_t parent)
 {
-    char *argv[MOST_WORDS] = {strdup(binary())};
-
-    for (size_t i = 0; words[i] != NULL && i < MOST_WORDS - 2; i++) {
-        argv[i + 1] = strdup(words[i]);
-    }
     test_die_with_parent(parent);
     (void)dup2(open_output(command->out), STDOUT_FILENO);
     (void)dup2(open_output(command->err), STDERR_FILENO);
     default_signals();
+}
+
+_Noreturn static void become(const struct command *command, const char *const *words, pid_t parent)
+{
+    char *argv[MOST_WORDS] = {strdup(command_binary())};
+
+    for (size_t i = 0; words[i] != NULL && i < MOST_WORDS - 2; i++) {
+        argv[i + 1] = strdup(words[i]);
+    }
+    get_ready(command, parent);
     (void)execv(argv[0], argv);
     _exit(99);
 }
@@ -91,6 +96,22 @@ struct command command_start(const char *const *words)
     command.pid = test_must(fork(), "fork");
     if (command.pid == 0) {
         become(&command, words, parent);
+    }
+    return command;
+}
+
+struct command script_start(const char *script)
+{
+    const pid_t parent = getpid();
+    struct command command = new_command();
+
+    (void)setenv("RLOCK", command_binary(), 1);
+    (void)setenv("DIR", test_dir(), 1);
+    command.pid = test_must(fork(), "fork");
+    if (command.pid == 0) {
+        get_ready(&command, parent);
+        (void)execl("/bin/sh", "sh", "-c", script, (char *)NULL);
+        _exit(99);
     }
     return command;
 }
@@ -141,6 +162,15 @@ int command_wait(const struct command *command, int64_t timeout_ms)
 int command_status(struct command command)
 {
     return command_wait(&command, WAIT_MS);
+}
+
+void command_text(struct command command, char out[static COMMAND_TEXT])
+{
+    assert_int_equal(command_status(command), 0);
+    test_text(out, COMMAND_TEXT, "%s", file_text(command.out));
+    assert_non_null(strchr(out, '\n'));
+    assert_string_equal(strchr(out, '\n'), "\n"); /* one line */
+    *strchr(out, '\n') = '\0';
 }
 
 const char *file_text(const char *path)

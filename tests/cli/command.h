@@ -13,11 +13,17 @@ struct command {
     char err[128];
 };
 
+/* The binary under test: $RLOCK_COMMAND, else rlock beside this executable or above it. */
+const char *command_binary(void);
+
 /* Starts the command with these words, ended by NULL; $RLOCK_URL is what the test has set. */
 struct command command_start(const char *const *words);
 
 /* The words "run", "a", … */
 #define COMMAND(...) command_start((const char *const[]){__VA_ARGS__, NULL})
+
+/* Starts a script of the shell, with the binary in $RLOCK and the test's directory in $DIR. */
+struct command script_start(const char *script);
 
 /* Starts it as the leader of a session with a terminal of its own; the master's end goes to
  * *ret_master. */
@@ -31,6 +37,10 @@ int command_wait(const struct command *command, int64_t timeout_ms);
 /* Starts, waits up to 10 s and returns the exit status. */
 #define COMMAND_STATUS(...) command_status(COMMAND(__VA_ARGS__))
 int command_status(struct command command);
+
+/* Waits for its end, which must be a success, and gets the one line that it has printed. */
+#define COMMAND_TEXT 256
+void command_text(struct command command, char out[static COMMAND_TEXT]);
 
 /* Reads a file; "" when there is none. Valid until the fourth call from now. */
 const char *file_text(const char *path);

@@ -3,27 +3,16 @@
 #include "command.h"
 
 #include <signal.h>
-#include <string.h>
-
-/* The text that a command has printed, which ended well. */
-static void text_of(struct command command, char out[static 256])
-{
-    assert_int_equal(command_status(command), 0);
-    test_text(out, 256, "%s", file_text(command.out));
-    assert_non_null(strchr(out, '\n'));
-    assert_string_equal(strchr(out, '\n'), "\n"); /* one line */
-    *strchr(out, '\n') = '\0';
-}
 
 COMMAND_TEST(a_lock_is_kept_over_several_commands)
 {
     char text[256], next[256];
 
-    text_of(COMMAND("acquire", "--lease", "1m", "a"), text);
+    command_text(COMMAND("acquire", "--lease", "1m", "a"), text);
     assert_true(is_held("a"));
     assert_int_equal(COMMAND_STATUS("run", "--wait", "0", "a", "--", "true"), 123);
     assert_int_equal(COMMAND_STATUS("acquire", "--wait", "0", "--lease", "1m", "a"), 123);
-    text_of(COMMAND("extend", "--lease", "2m", "a", text), next);
+    command_text(COMMAND("extend", "--lease", "2m", "a", text), next);
     assert_string_not_equal(text, next);
     assert_true(test_server_int(fixture.server, "PTTL a") > 60 * 1000);
     assert_int_equal(COMMAND_STATUS("release", "a", text), 122); /* it is void */
@@ -39,8 +28,8 @@ COMMAND_TEST(a_text_knows_the_kind_of_its_lock)
     char text[256], next[256];
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        text_of(COMMAND("acquire", "--kind", kinds[i], "--lease", "1m", kinds[i]), text);
-        text_of(COMMAND("extend", "--lease", "1m", kinds[i], text), next);
+        command_text(COMMAND("acquire", "--kind", kinds[i], "--lease", "1m", kinds[i]), text);
+        command_text(COMMAND("extend", "--lease", "1m", kinds[i], text), next);
         assert_int_equal(COMMAND_STATUS("release", kinds[i], next), 0);
         assert_false(is_held(kinds[i]));
     }
@@ -52,7 +41,7 @@ COMMAND_TEST(a_command_runs_under_the_hold_of_a_text)
     struct command command;
     char text[256];
 
-    text_of(COMMAND("acquire", "--lease", "1m", "a"), text);
+    command_text(COMMAND("acquire", "--lease", "1m", "a"), text);
     assert_int_equal(COMMAND_STATUS("run", "--adopt", text, "a", "--", "sh", "-c", "exit 7"), 7);
     assert_false(is_held("a"));
     command = COMMAND("run", "--adopt", text, "a", "--", "true");
@@ -89,7 +78,7 @@ COMMAND_TEST(what_texts_cannot_do_is_wrong_usage)
 {
     char text[256];
 
-    text_of(COMMAND("acquire", "--lease", "1m", "a"), text);
+    command_text(COMMAND("acquire", "--lease", "1m", "a"), text);
     assert_int_equal(COMMAND_STATUS("acquire", "a"), 64);
     assert_int_equal(COMMAND_STATUS("extend", "a", text), 64);
     assert_int_equal(COMMAND_STATUS("extend", "--lease", "1m", "a"), 64);
