@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rlock ls: the locks there are, as a table in the order of their keys. */
+/* rlock ls: the locks there are, as a table in the order of their keys, or counted. */
 #include <rlock/admin.h>
 
 #include "client.h"
+#include "metrics.h"
 #include "say.h"
 #include "show.h"
 #include "text.h"
@@ -11,6 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct entry {
     char *key;
@@ -142,6 +144,25 @@ static void print_json(const struct table *table)
     }
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+static void print_metrics(const struct table *table, const struct cli_options *opts,
+                          const struct rlock_client *client, bool is_whole, int64_t took_ms)
+{
+    struct cli_metrics metrics = {.is_whole = is_whole, .is_empty = true, .took_ms = took_ms};
+
+    for (size_t i = 0; i < table->n; i++) {
+        cli_metrics_add(&metrics, &table->entries[i].info);
+    }
+    cli_metrics_print(&metrics, opts, client);
+}
+
 /* Other servers may have told of locks. */
 static int fail(const struct cli_options *opts, size_t n, int code)
 {
@@ -156,11 +177,14 @@ static int fail(const struct cli_options *opts, size_t n, int code)
 static int scan(struct cli_options *opts, struct rlock_client *client)
 {
     struct table table = {0};
+    const int64_t begun_ms = now_ms();
     const int code =
         rlock_admin_scan(client, opts->n_operands > 0 ? opts->operands[0] : NULL, add, &table);
 
     sort(&table);
-    if (opts->json) {
+    if (opts->metrics) {
+        print_metrics(&table, opts, client, code == 0, now_ms() - begun_ms);
+    } else if (opts->json) {
         print_json(&table);
     } else if (code == 0 || table.n > 0) {
         print_table(&table);

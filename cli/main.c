@@ -49,7 +49,8 @@ static const struct verb verbs[] = {
      "  rlock info --json nightly-report | jq .ttl_ms\n"},
     {CLI_LS, "ls", cli_ls, "[options] [PATTERN]", 0, 1,
      "Lists the keys that look like locks. PATTERN works as in SCAN MATCH.\n",
-     "  rlock ls 'order:*'\n"},
+     "  rlock ls 'order:*'\n"
+     "  rlock ls --metrics >rlock.prom                 for node_exporter's textfile collector\n"},
     {CLI_BREAK, "break", cli_break, "[options] NAME", 1, 1,
      "Releases the lock by force. The holder continues, and finds out later.\n",
      "  rlock break nightly-report\n"},
@@ -212,6 +213,9 @@ static int check_options(struct cli_options *opts, enum cli_verb verb)
 {
     const bool is_fair = opts->kind != NULL && strcmp(opts->kind->name, "fair") == 0;
 
+    if (opts->json && opts->metrics) {
+        return cli_usage("--json and --metrics exclude each other");
+    }
     if (opts->max_lease_ms != 0 && !opts->is_redlock) {
         return cli_usage("--max-lease requires --redlock");
     }

@@ -225,6 +225,7 @@ static const struct spec specs[] = {
     {"key", 0, "FILE", CLI_ALL, TEXT(key_file), .help = "key of the client certificate"},
     {"prefix", 0, "TEXT", CLI_ALL, TEXT(prefix), .help = "the Redis key is TEXT followed by NAME"},
     {"json", 0, NULL, ANSWERS, SWITCH(json), .help = "one JSON object per line"},
+    {"metrics", 0, NULL, CLI_LS, SWITCH(metrics), .help = "counts of locks, for Prometheus"},
     {"quiet", 0, NULL, CLI_ALL, SWITCH(quiet),
      .help = "print no messages; only the exit status tells the result"},
     {"verbose", 0, NULL, CLI_ALL, SWITCH(verbose),

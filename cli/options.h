@@ -69,6 +69,7 @@ struct cli_options {
     bool quiet;
     bool verbose;
     bool json;
+    bool metrics;
     bool help;
     char **operands; /* names, or a pattern */
     int n_operands;

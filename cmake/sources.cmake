@@ -236,6 +236,7 @@ set(RLOCK_CLI_SOURCES
     cli/ls.c
     cli/mailbox.c
     cli/main.c
+    cli/metrics.c
     cli/options.c
     cli/process.c
     cli/query.c

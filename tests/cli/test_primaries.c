@@ -155,6 +155,11 @@ CLUSTER_TEST(a_primary_that_is_not_reached_leaves_the_list_short_which_is_told)
     assert_null(strstr(file_text(ls.out), "\"key\":\"a\""));
     assert_contains(file_text(ls.err), "the list is not whole: ");
     assert_contains(file_text(ls.err), address);
+    ls = COMMAND("ls", "--metrics");
+    assert_int_equal(command_wait(&ls, WAIT_MS), 69);
+    assert_contains(file_text(ls.out), "\nrlock_scan_complete{");
+    assert_contains(file_text(ls.out), ",pattern=\"*\"} 0\n");
+    assert_contains(file_text(ls.out), ",mode=\"read\"} 2\n");
     for (size_t i = 1; i < NAMES; i++) {
         end_command(&holders[i]);
     }

@@ -66,8 +66,9 @@ clients = sorted(sample.value for sample in families["rlock_clients"].samples)
 assert clients == [1, 2], clients  # those of one server are added up
 
 # The document: | `name` | type | labels | …
+section = open(sys.argv[2]).read().split("\n## All metrics\n")[1].split("\n## ")[0]
 documented = {}
-for row in re.findall(r"^\| `(rlock_\w+)` \| (\w+) \|([^|]*)\|", open(sys.argv[2]).read(), re.M):
+for row in re.findall(r"^\| `(rlock_\w+)` \| (\w+) \|([^|]*)\|", section, re.M):
     documented[re.sub("_total$", "", row[0])] = (row[1], set(re.findall(r"`(\w+)`", row[2])))
 for name, family in families.items():
     labels = {label for sample in family.samples for label in sample.labels} - {"server", "le"}
