@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <rlock/rlock.h>
+#include <rlock/stats.h>
 
 /* ---- Callbacks, in Go ---- */
 
@@ -161,6 +162,12 @@ static inline int glue_inspect(struct rlock_handle *lock, uintptr_t payload,
                                struct rlock_op **ret_op, struct rlock_failure **ret_failure)
 {
     return glue_failed(rlock_inspect_async(lock, glue_done, (void *)payload, ret_op), ret_failure);
+}
+
+static inline int glue_stats(const struct rlock_client *client, struct rlock_stats *ret_stats,
+                             struct rlock_failure **ret_failure)
+{
+    return glue_failed(rlock_client_stats(client, ret_stats), ret_failure);
 }
 
 /* ---- Outcomes ---- */
