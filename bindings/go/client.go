@@ -53,6 +53,12 @@ type Options struct {
 	// wait nor call this package.
 	Address func(Address) Address
 
+	// OnTrace receives each call that asked a server, once, before the call returns. It runs on a thread of the client, which
+	// completes no other call meanwhile. Therefore it must neither wait nor call this package: send the Trace to a channel
+	// with room, or start a goroutine, if more is to be done. Several threads may call it at the same time. The end of a
+	// context does not end the request of Inspect or ForceUnlock: then their Trace comes after the call has returned.
+	OnTrace func(Trace)
+
 	// Logger receives the library's log, with the attributes "subject", "server" and "code", and a warning about each hold
 	// that the program dropped. Open finds out which levels the logger has enabled. nil: warnings and errors go to
 	// slog.Default(). The handler must not call this package.
@@ -93,13 +99,16 @@ func Open(url string, options *Options) (*Client, error) {
 		opts.log_level = leastImportant(c.log)
 	}
 	c.payload = cgo.NewHandle(c)
+	if c.options.OnTrace != nil {
+		tracers.Store(c.payload, c.options.OnTrace)
+	}
 	var client *C.struct_rlock_client
 	err := call(func(failure **C.struct_rlock_failure) C.int {
-		return C.glue_open(opts, 1, truth(c.options.Address != nil), truth(c.options.Login != nil), C.uintptr_t(c.payload),
-			&client, failure)
+		return C.glue_open(opts, 1, truth(c.options.Address != nil), truth(c.options.Login != nil), truth(c.options.OnTrace != nil),
+			C.uintptr_t(c.payload), &client, failure)
 	})
 	if err != nil {
-		c.payload.Delete()
+		c.forget()
 		return nil, err
 	}
 	c.client, c.uuid = client, C.GoString(C.rlock_client_uuid(client))
@@ -169,8 +178,14 @@ func (c *Client) Close() error {
 		c.mu.Unlock()
 		return &Error{Code: ErrDeadlock, Detail: "a callback cannot close its client", FreeIn: -1}
 	}
-	c.payload.Delete()
+	c.forget()
 	return nil
+}
+
+// forget ends the callbacks.
+func (c *Client) forget() {
+	tracers.Delete(c.payload)
+	c.payload.Delete()
 }
 
 // UUID returns the client's UUID. On the server the name of each of its holders begins with it.

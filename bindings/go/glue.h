@@ -14,12 +14,14 @@
 
 typedef const struct rlock_loss glue_const_loss; /* cgo has no const of its own */
 typedef const struct rlock_log_line glue_const_line;
+typedef const struct rlock_trace glue_const_trace;
 
 void rlockDone(uintptr_t payload);
 void rlockLost(glue_const_loss *loss, uintptr_t payload);
 void rlockLogLine(glue_const_line *line, uintptr_t payload);
 void rlockAddress(struct rlock_address *address, uintptr_t payload);
 int rlockLogin(struct rlock_login *login, uintptr_t payload);
+void rlockTrace(glue_const_trace *trace, uintptr_t context, uintptr_t payload);
 
 static inline void glue_done(struct rlock_op *op, void *payload)
 {
@@ -47,6 +49,12 @@ static inline int glue_login(struct rlock_login *login, void *payload)
     return rlockLogin(login, (uintptr_t)payload);
 }
 
+static inline void glue_trace(const struct rlock_trace *trace, void *payload)
+{
+    /* The context is a number, which Go must not read as a pointer. */
+    rlockTrace(trace, (uintptr_t)trace->context, (uintptr_t)payload);
+}
+
 /* ---- Calls, each with the failure of its own thread ---- */
 
 /* If the call failed, copies its failure. A goroutine may be on another thread when it asks for it
@@ -69,13 +77,14 @@ static inline int glue_failed(int code, struct rlock_failure **ret_failure)
 }
 
 static inline int glue_open(struct rlock_client_opts *opts, int log, int addresses, int login,
-                            uintptr_t payload, struct rlock_client **ret_client,
+                            int traces, uintptr_t payload, struct rlock_client **ret_client,
                             struct rlock_failure **ret_failure)
 {
     opts->on_lost = glue_lost;
     opts->on_log_line = log ? glue_log_line : NULL;
     opts->on_address = addresses ? glue_address : NULL;
     opts->on_login = login ? glue_login : NULL;
+    opts->on_trace = traces ? glue_trace : NULL;
     opts->payload = (void *)payload;
     return glue_failed(rlock_client_open(opts, ret_client), ret_failure);
 }
@@ -104,8 +113,9 @@ static inline int glue_lock(struct rlock_handle *lock, int64_t wait_ms, int64_t 
                             uint64_t owner, uintptr_t payload, struct rlock_op **ret_op,
                             struct rlock_failure **ret_failure)
 {
-    struct rlock_take *take = RLOCK_TAKE(.lease_ms = lease_ms, .owner = owner,
-                                         .flags = owner == 0 ? RLOCK_TAKE_NEW_OWNER : 0);
+    struct rlock_take *take =
+        RLOCK_TAKE(.context = (void *)payload, .lease_ms = lease_ms, .owner = owner,
+                   .flags = owner == 0 ? RLOCK_TAKE_NEW_OWNER : 0);
 
     return glue_failed(rlock_lock_async(lock, wait_ms, take, glue_done, (void *)payload, ret_op),
                        ret_failure);
@@ -115,7 +125,8 @@ static inline int glue_adopt(struct rlock_handle *lock, const char *text, int64_
                              uint64_t owner, int from_dead, uintptr_t payload,
                              struct rlock_op **ret_op, struct rlock_failure **ret_failure)
 {
-    struct rlock_take *take = RLOCK_TAKE(.lease_ms = lease_ms, .owner = owner);
+    struct rlock_take *take =
+        RLOCK_TAKE(.context = (void *)payload, .lease_ms = lease_ms, .owner = owner);
 
     take->flags = (owner == 0 ? RLOCK_TAKE_NEW_OWNER : 0) | (from_dead ? RLOCK_TAKE_FROM_DEAD : 0);
     return glue_failed(rlock_adopt_async(lock, text, take, glue_done, (void *)payload, ret_op),

@@ -246,7 +246,7 @@ func (l *Lock) take(ctx context.Context, wait C.int64_t, text *string, opts []Ta
 		t.owner = &owner{}
 	}
 	defer runtime.KeepAlive(t.owner)
-	o, err := begin(func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int {
+	o, err := beginIn(ctx, func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int {
 		if text == nil {
 			return C.glue_lock(l.lock, t.wait, t.lease, t.owner.id, payload, op, failure)
 		}
@@ -320,7 +320,7 @@ func (l *Lock) ForceUnlock(ctx context.Context) (wasLocked bool, err error) {
 }
 
 // ask runs a call that ends within Options.OpTimeout, and waits for it as long as the context lasts.
-func (l *Lock) ask(ctx context.Context, start func(C.uintptr_t, **C.struct_rlock_op, **C.struct_rlock_failure) C.int) (*operation, error) {
+func (l *Lock) ask(ctx context.Context, start starter) (*operation, error) {
 	defer runtime.KeepAlive(l)
 	if l.err != nil {
 		return nil, l.err

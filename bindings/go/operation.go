@@ -6,6 +6,7 @@ package rlock
 import "C"
 
 import (
+	"context"
 	"runtime/cgo"
 	"unsafe"
 )
@@ -23,16 +24,28 @@ var entries = make(chan struct{}, 8)
 //export rlockDone
 func rlockDone(payload C.uintptr_t) {
 	handle := cgo.Handle(payload)
-	done := handle.Value().(chan struct{})
+	w := handle.Value().(*waiter)
 	handle.Delete()
-	close(done)
+	close(w.done)
 }
 
+// A waiter is what the library's callbacks see of an operation.
+type waiter struct {
+	done chan struct{}
+	ctx  context.Context // for the trace of a call that takes a lock
+}
+
+// A starter is a function of C that begins an async call.
+type starter = func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int
+
 // begin begins an async call. The caller drops the operation, at any time.
-func begin(start func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int) (*operation, error) {
+func begin(start starter) (*operation, error) { return beginIn(nil, start) }
+
+// beginIn begins a call that takes a lock. Its trace has the context.
+func beginIn(ctx context.Context, start starter) (*operation, error) {
 	var op *C.struct_rlock_op
-	done := make(chan struct{})
-	handle := cgo.NewHandle(done)
+	w := &waiter{make(chan struct{}), ctx}
+	handle := cgo.NewHandle(w)
 	entries <- struct{}{}
 	err := call(func(failure **C.struct_rlock_failure) C.int { return start(C.uintptr_t(handle), &op, failure) })
 	<-entries
@@ -40,7 +53,7 @@ func begin(start func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.s
 		handle.Delete()
 		return nil, err
 	}
-	return &operation{op, done}, nil
+	return &operation{op, w.done}, nil
 }
 
 // cancel asks the operation to end, which it does within RLOCK_LATE_MS.

@@ -137,7 +137,7 @@ func byReason(counts *[C.RLOCK_STATS_REASONS]C.uint64_t) map[Reason]uint64 {
 }
 
 func histogramOf(h *C.struct_rlock_histogram) Histogram {
-	found := Histogram{Count: uint64(h.count), Sum: time.Duration(h.sum_us) * time.Microsecond}
+	found := Histogram{Count: uint64(h.count), Sum: microseconds(C.int64_t(h.sum_us))}
 	for i, n := range h.counts {
 		found.Buckets = append(found.Buckets, Bucket{32 * time.Microsecond << i, uint64(n)})
 	}

@@ -3,6 +3,8 @@
 package rlock
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -144,11 +146,106 @@ func TestMetricsAndClosingDoNotWaitForEachOther(t *testing.T) {
 	ended.Wait()
 }
 
+func TestOnTraceReceivesEachCallThatAskedAServer(t *testing.T) {
+	server, traces := startServer(t), make(chan Trace, 100)
+	client, other := server.open(&Options{OnTrace: func(trace Trace) { traces <- trace }}), server.open(nil)
+	next := func(call Call, expected error) Trace { // it has come before the call has returned
+		select {
+		case trace := <-traces:
+			if trace.Call != call || trace.Err != expected || trace.Name != "a\x00b" || trace.Kind != "fenced" || trace.Server != server.url ||
+				trace.Total <= 0 || trace.Total != trace.Waited+trace.ServerTime || trace.Requests < 1 {
+				t.Errorf("%v: %+v", call, trace)
+			}
+			return trace
+		default:
+			t.Fatal("no trace of ", call)
+			return Trace{}
+		}
+	}
+	lock, theirs := client.Fenced("a\x00b"), other.Fenced("a\x00b")
+	hold := must(t, lock)
+	taken := next(CallLock, nil)
+	if taken.Owner == 0 || taken.Token != hold.Token() || taken.Levels != 1 || taken.Held != 0 {
+		t.Errorf("%+v", taken)
+	}
+	if hold.Extend(time.Minute) != nil || next(CallExtend, nil).Owner != taken.Owner || hold.Unlock() != nil {
+		t.Error("extend")
+	}
+	if unlocked := next(CallUnlock, nil); unlocked.Token != taken.Token || unlocked.Held <= 0 || unlocked.Levels != 0 {
+		t.Errorf("%+v", unlocked)
+	}
+	text := detached(t, lock)
+	next(CallLock, nil)
+	next(CallDetach, nil)
+	_, err := lock.Adopt(background, text)
+	if adopted := next(CallAdopt, nil); err != nil || adopted.Token <= taken.Token {
+		t.Errorf("%+v", adopted)
+	}
+	_, inspected := lock.Inspect(background)
+	next(CallInspect, nil)
+	_, forced := lock.ForceUnlock(background)
+	next(CallForceUnlock, nil)
+	blocker := must(t, theirs)
+	_, busy := lock.TryLock(background)
+	next(CallLock, ErrBusy)
+	if inspected != nil || forced != nil || !errors.Is(busy, ErrBusy) || blocker.Unlock() != nil || len(traces) != 0 {
+		t.Error(inspected, forced, busy, len(traces))
+	}
+}
+
+func TestATraceHasTheContextOfItsCall(t *testing.T) {
+	type key struct{}
+	traces := make(chan Trace, 10)
+	client := startServer(t).open(&Options{OnTrace: func(trace Trace) { traces <- trace }})
+	ctx := context.WithValue(background, key{}, "span")
+	hold, err := client.Reentrant("a").Lock(ctx)
+	if trace := <-traces; err != nil || trace.Context.Value(key{}) != "span" {
+		t.Error(trace, err)
+	}
+	text, err := hold.Detach(20 * time.Second)
+	if trace := <-traces; err != nil || trace.Context != nil {
+		t.Error(trace, err)
+	}
+	_, err = client.Reentrant("a").Adopt(ctx, text)
+	if trace := <-traces; err != nil || trace.Context.Value(key{}) != "span" {
+		t.Error(trace, err)
+	}
+}
+
+func TestCallsOnAMultiLockWhoseClientClosesAreHarmless(t *testing.T) {
+	server := startServer(t)
+	for i := range 100 {
+		first, second := server.open(&Options{OnTrace: func(Trace) {}}), server.open(&Options{OnTrace: func(Trace) {}})
+		members := []*Lock{first.Reentrant("a"), second.Reentrant("b")}
+		both := Multi(members[i%2], members[1-i%2]) // the group may be another client's than the lock
+		ended := make(chan error)
+		for range 4 {
+			go func() {
+				hold, err := both.Lock(background)
+				if err == nil {
+					err = hold.Unlock()
+				}
+				ended <- err
+			}()
+		}
+		must(t, second.Reentrant("c"))
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			<-ended
+		}
+		if err := second.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestEachMemberOfTheHeaderIsThere(t *testing.T) {
-	const stats = "../../include/rlock/stats.h"
+	const stats, header = "../../include/rlock/stats.h", "../../include/rlock/rlock.h"
 	for _, c := range []struct{ header, in, file, is string }{
 		{stats, `(?m)^    (?:size_t|uint64_t|struct rlock_histogram) (\w+)`, "stats.go", `\b[sh]\.(\w+)`},
-		{stats, `RLOCK_KIND_([A-Z]+)`, "stats.go", `RLOCK_KIND_(\w+)`},
+		{stats, `RLOCK_KIND_([A-Z]+)`, "stats.go", `RLOCK_KIND_(\w+)`}, {header, `RLOCK_CALL_([A-Z_]+)[, ]`, "trace.go", `RLOCK_CALL_(\w+)`},
 	} {
 		ours := entriesOf(t, c.file, c.is)
 		for _, name := range entriesOf(t, c.header, c.in) {
