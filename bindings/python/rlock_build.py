@@ -17,6 +17,7 @@ WORK = CHECKOUT / "build" / "python" if HERE.is_relative_to(CHECKOUT / "bindings
 
 OURS = """
 #define RLOCK_TEXT_SIZE ...
+enum { OVER, LIVE, UNSEEN };
 int rlock_py_lock(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take, struct rlock_grant *grant,
                   int *live);
 int rlock_py_adopt(struct rlock_handle *lock, const char *text, const struct rlock_take *take,
@@ -27,6 +28,9 @@ int rlock_py_detach_async(struct rlock_handle *lock, uint64_t owner, int64_t lea
                           void *payload, struct rlock_op **ret_op);
 int rlock_py_unlock_async(struct rlock_handle *lock, uint64_t owner, int *live, rlock_done_fn *done, void *payload,
                           struct rlock_op **ret_op);
+int rlock_py_take_back(struct rlock_handle *lock, uint64_t owner, const char *text, int *live);
+int rlock_py_take_back_async(struct rlock_handle *lock, uint64_t owner, const char *text, int *live,
+                             rlock_done_fn *done, void *payload, struct rlock_op **ret_op);
 void rlock_py_drop(struct rlock_op **op);
 extern "Python" void rlock_py_done(struct rlock_op *op, void *payload);
 extern "Python" void rlock_py_lost(const struct rlock_loss *loss, void *payload);
@@ -34,17 +38,26 @@ extern "Python" void rlock_py_log(const struct rlock_log_line *line, void *paylo
 """
 
 # These steps are in C because a signal handler of Python, or another thread, could come between them in Python.
-# live: 1 from the grant of a level until the first unlock of it. That unlock alone reaches the library. A detach ends the
-# level too. While it goes on nobody else can give the level up; a detach that fails makes the level live again.
+# live: LIVE from the grant of a level until the first unlock of it. That unlock alone reaches the library. A detach ends the
+# level too. While it goes on nobody else can give the level up; a detach that fails makes the level live again. UNSEEN: the
+# program did not receive the text of the detach. Then the adoption of this text takes the level back.
 SOURCE = """
 #include <rlock/rlock.h>
+
+enum { OVER, LIVE, UNSEEN };
+
+/* If the level is in this state, ends it. Returns whether it was. */
+static int ends(int *live, int state)
+{
+    return __atomic_compare_exchange_n(live, &state, OVER, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
 
 static int rlock_py_lock(struct rlock_handle *lock, int64_t wait_ms, const struct rlock_take *take,
                          struct rlock_grant *grant, int *live)
 {
     int code = rlock_lock_for(lock, wait_ms, take, grant);
 
-    __atomic_store_n(live, code == 0, __ATOMIC_RELEASE);
+    __atomic_store_n(live, code == 0 ? LIVE : OVER, __ATOMIC_RELEASE);
     return code;
 }
 
@@ -53,7 +66,7 @@ static int rlock_py_adopt(struct rlock_handle *lock, const char *text, const str
 {
     int code = rlock_adopt(lock, text, take, grant);
 
-    __atomic_store_n(live, code == 0, __ATOMIC_RELEASE);
+    __atomic_store_n(live, code == 0 ? LIVE : OVER, __ATOMIC_RELEASE);
     return code;
 }
 
@@ -61,11 +74,11 @@ static int rlock_py_detach(struct rlock_handle *lock, uint64_t owner, int64_t le
 {
     int code;
 
-    if (!__atomic_exchange_n(live, 0, __ATOMIC_ACQ_REL)) {
+    if (!ends(live, LIVE)) {
         return 1;
     }
     code = rlock_detach(lock, owner, lease_ms, text);
-    __atomic_store_n(live, code != 0, __ATOMIC_RELEASE);
+    __atomic_store_n(live, code != 0 ? LIVE : OVER, __ATOMIC_RELEASE);
     return code;
 }
 
@@ -74,19 +87,19 @@ static int rlock_py_detach_async(struct rlock_handle *lock, uint64_t owner, int6
 {
     int code;
 
-    if (!__atomic_exchange_n(live, 0, __ATOMIC_ACQ_REL)) {
+    if (!ends(live, LIVE)) {
         return 1;
     }
     code = rlock_detach_async(lock, owner, lease_ms, done, payload, ret_op);
     if (code != 0) { /* it has not begun */
-        __atomic_store_n(live, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(live, LIVE, __ATOMIC_RELEASE);
     }
     return code;
 }
 
 static int rlock_py_unlock(struct rlock_handle *lock, uint64_t owner, int *live)
 {
-    return __atomic_exchange_n(live, 0, __ATOMIC_ACQ_REL) ? rlock_unlock_as(lock, owner) : 1;
+    return ends(live, LIVE) ? rlock_unlock_as(lock, owner) : 1;
 }
 
 static int rlock_py_unlock_async(struct rlock_handle *lock, uint64_t owner, int *live, rlock_done_fn *done,
@@ -94,12 +107,40 @@ static int rlock_py_unlock_async(struct rlock_handle *lock, uint64_t owner, int 
 {
     int code;
 
-    if (!__atomic_exchange_n(live, 0, __ATOMIC_ACQ_REL)) {
+    if (!ends(live, LIVE)) {
         return 1;
     }
     code = rlock_unlock_async(lock, owner, done, payload, ret_op);
     if (code == RLOCK_ENOMEM || code == RLOCK_ERESOURCE) { /* nothing has changed */
-        __atomic_store_n(live, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(live, LIVE, __ATOMIC_RELEASE);
+    }
+    return code;
+}
+
+/* Returns 1 if there is nothing to take back. */
+static int rlock_py_take_back(struct rlock_handle *lock, uint64_t owner, const char *text, int *live)
+{
+    int code;
+
+    if (!ends(live, UNSEEN)) {
+        return 1;
+    }
+    code = rlock_adopt(lock, text, RLOCK_TAKE(.owner = owner), NULL);
+    __atomic_store_n(live, code == 0 ? LIVE : UNSEEN, __ATOMIC_RELEASE);
+    return code;
+}
+
+static int rlock_py_take_back_async(struct rlock_handle *lock, uint64_t owner, const char *text, int *live,
+                                    rlock_done_fn *done, void *payload, struct rlock_op **ret_op)
+{
+    int code;
+
+    if (!ends(live, UNSEEN)) {
+        return 1;
+    }
+    code = rlock_adopt_async(lock, text, RLOCK_TAKE(.owner = owner), done, payload, ret_op);
+    if (code != 0) { /* it has not begun */
+        __atomic_store_n(live, UNSEEN, __ATOMIC_RELEASE);
     }
     return code;
 }

@@ -81,7 +81,7 @@ def nothing_is_left():
     until(lambda: not _operation._under_way, "operations end")
     gc.collect()
     until(lambda: not _client._payloads, "clients end")
-    assert not [level for level in _hold._levels if level.is_live() and not level.events.over()]
+    assert not [level for level in _hold._levels if level.is_owed() and not level.events.over()]
 
 
 @pytest.fixture(scope="session")

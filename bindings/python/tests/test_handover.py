@@ -12,7 +12,7 @@ import warnings
 import pytest
 from conftest import until
 from test_async import in_a_loop, soon
-from test_holds import GONE, free, reported, run, watched, watched_in_a_loop
+from test_holds import GONE, free, run, watched, watched_in_a_loop
 
 import rlock
 
@@ -348,29 +348,6 @@ async def test_a_task_adopts_the_hold_of_a_dead_process(url, client, name):
 
 
 @in_a_loop
-async def test_a_detach_goes_on_though_its_task_is_cancelled(url, client, name):
-    async with watched_in_a_loop(url) as (own, losses):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            hold = await own.reentrant(name).lock()
-            task = asyncio.create_task(hold.detach(20))
-            await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            del hold, task
-            gc.collect()
-
-            async def is_detached():
-                info = client.reentrant(name).inspect()
-                return info.ttl is not None and info.ttl <= 20 and not info.holder.startswith(own.uuid)
-
-            await soon(is_detached, "it is detached")
-    assert losses == []
-    client.reentrant(name).force_unlock()
-
-
-@in_a_loop
 async def test_a_task_whose_detach_is_in_doubt_repeats_it(stalled, name):
     url, stop, go_on = stalled
     async with rlock.AsyncClient(url, op_timeout=0.2) as own:
@@ -389,31 +366,6 @@ async def test_a_task_whose_detach_is_in_doubt_repeats_it(stalled, name):
             pytest.fail("the server does not answer")
         async with await own.reentrant(name).adopt(text) as adopted:
             assert adopted.is_valid() and not hold.is_valid()
-
-
-@in_a_loop
-async def test_a_hold_that_is_dropped_while_its_detach_fails_is_unlocked_and_reported(stalled, name):
-    url, stop, go_on = stalled
-    losses = []
-    async with rlock.AsyncClient(url, op_timeout=0.2, on_lost=losses.append) as own:
-        lock = own.reentrant(name)
-        hold = await lock.lock()
-        stop()
-        task = asyncio.create_task(hold.detach(20))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        del hold, task
-        gc.collect()
-        await reported(losses)  # the unlock that follows is in doubt as well
-        assert losses[0].reason == GONE
-        go_on()
-
-        async def is_free():
-            return not (await lock.inspect()).locked
-
-        await soon(is_free, "it is unlocked")
 
 
 @in_a_loop

@@ -33,12 +33,13 @@ def handler():
     signal.signal(signal.SIGUSR1, before)
 
 
-def send_when(condition):
+def send_when(condition, then=lambda: None):
     """Sends the signal to this process once that is so, from another thread."""
 
     def run():
         until(condition, "somebody waits")
         os.kill(os.getpid(), signal.SIGUSR1)
+        then()
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -79,6 +80,27 @@ def test_a_handler_that_raises_ends_an_adoption(stalled, name, handler):
         until(adopts, "the text has the hold again")
         assert lock.hold_count() == 0
         adopted[0].unlock()
+
+
+@pytest.mark.parametrize("then", ["detach", "unlock", "block"])
+def test_a_handler_that_raises_during_a_detach_leaves_a_hold_to_end(stalled, name, handler, then):
+    url, stop, go_on = stalled
+    with rlock.Client(url, op_timeout=60) as client, rlock.Client(url) as other:
+        lock, theirs = client.reentrant(name), other.reentrant(name)
+        hold = lock.lock()
+        stop()
+        sender = send_when(lambda: not hold._level.is_live(), go_on)  # Python runs the handler after the answer
+        with pytest.raises(Interrupted):
+            if then == "block":
+                with hold:
+                    hold.detach(20)
+            hold.detach(20)
+        sender.join()
+        if then == "unlock":
+            hold.unlock()
+        elif then == "detach":
+            theirs.adopt(hold.detach(20)).unlock()
+        assert not theirs.inspect().locked and not hold.is_valid() and lock.hold_count() == 0
 
 
 def test_a_handler_that_returns_lets_a_wait_go_on(client, other, name, handler):

@@ -62,7 +62,7 @@ class BaseHold(Generic[B]):
     def __del__(self) -> None:
         level = self._level
         level.is_dropped = True
-        if level.is_live() and not level.events.over():
+        if level.is_owed() and not level.events.over():
             warnings.warn(f"{self!r} was not unlocked", ResourceWarning, stacklevel=2, source=self)
             level.drop(DROPPED)
         _levels.discard(level)
@@ -89,11 +89,16 @@ class Hold(BaseHold["Lock"]):
         Then the hold is over, as after an unlock. If the call fails, the program detaches again, or unlocks.
         """
         text = ffi.new("char[]", lib.RLOCK_TEXT_SIZE)
-        code = self._level.detach(detached_ms(lease), text)
-        if code > 0:
-            raise already_over()
-        check(code)
-        return string(text)
+        try:
+            code = self._level.detach(detached_ms(lease), text)
+            if code > 0:
+                raise already_over()
+            check(code)
+            return string(text)
+        except BaseException:
+            if text[0] != b"\0":  # a signal handler has raised
+                self._level.unseen(ffi.string(text))
+            raise
 
     def unlock(self) -> None:
         """Gives up this level, in any thread. Once."""
@@ -129,8 +134,8 @@ class AsyncHold(BaseHold["AsyncLock"]):
     async def detach(self, lease: Seconds) -> str:
         """Hands the hold over: AsyncLock.adopt() takes it over with the text. The lock stays taken for that lease.
 
-        Then the hold is over, as after an unlock. If the call fails, the program detaches again, or unlocks. The
-        detach goes on if the task is cancelled meanwhile; asyncio.shield() keeps the text.
+        Then the hold is over, as after an unlock. If the call fails, the program detaches again, or unlocks. So it
+        does if the task is cancelled meanwhile: the hold is not valid then, whether or not the server has detached it.
         """
         return await self.lock._detach(self._level, detached_ms(lease))
 

@@ -396,17 +396,23 @@ class AsyncLock(BaseLock):
         await self._do(lambda each: each.begin(lib.rlock_extend_async, level.owner, milliseconds))
 
     async def _detach(self, level: Level, milliseconds: int) -> str:
-        operation = await self._do(lambda each: level.detach_async(each, milliseconds), level)
-        text = ffi.new("char[]", lib.RLOCK_TEXT_SIZE)
-        check(lib.rlock_op_text(operation.op[0], text))
-        return string(text)
+        future, wake = self._client._future()
+        operation = Detaching(level, wake)
+        level.detach_async(operation, milliseconds)
+        try:
+            await future
+        except BaseException:
+            operation.abandon()
+            raise
+        operation.check()
+        return operation.text.decode()
 
     async def _unlock(self, level: Level) -> None:
         await self._do(level.unlock_async)
 
-    async def _do(self, begin: Callable[[Operation], None], detached: Optional[Level] = None) -> Operation:
+    async def _do(self, begin: Callable[[Operation], None]) -> Operation:
         future, wake = self._client._future()
-        operation = Operation(self._lock, wake) if detached is None else Detaching(detached, wake)
+        operation = Operation(self._lock, wake)
         begin(operation)
         await future
         operation.check()

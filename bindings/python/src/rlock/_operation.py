@@ -6,6 +6,7 @@ from __future__ import annotations
 import _thread
 import logging
 import os
+import threading
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 from ._errors import Code, Error, Failure, Reason, error, failure_of, last_error, string
@@ -15,6 +16,7 @@ log = logging.getLogger("rlock")
 log.addHandler(logging.NullHandler())
 _levels = {1: logging.ERROR, 2: logging.WARNING, 3: logging.INFO, 4: logging.DEBUG}
 _under_way: set[Any] = set()  # handles that the library has, until it calls back
+_waiting_mutex = threading.RLock()  # guards _waiting of all levels; the collector may come here again
 DROPPED = "the program dropped the hold without unlocking it"
 
 
@@ -68,11 +70,19 @@ class Operation:
         self.forget()
         self.failure = failure_of(lambda got: int(lib.rlock_op_failure(op, got)))
         self.code = self.failure.code
-        self.settle()
+        self.settle(op)
         self._wake()
 
-    def settle(self) -> None:
+    def settle(self, op: Any) -> None:
         """What completion means to the kind of operation."""
+
+    def fail(self, problem: Error) -> None:
+        """It cannot begin."""
+        self.failure = Failure(
+            problem.code, problem.detail, problem.reason, problem.free_in, problem.holder, problem.server
+        )
+        self.code = self.failure.code
+        self._wake()
 
     def check(self) -> None:
         if self.code != 0:
@@ -84,7 +94,12 @@ class Operation:
 
 
 class Level:
-    """One successful take, until its unlock. It knows neither the Hold nor the client: they may be dropped."""
+    """One successful take, until its unlock. It knows neither the Hold nor the client: they may be dropped.
+
+    If nobody receives the text of a detach, the level is unseen: the server has the hold of that text. Its unlock, or
+    another detach, first takes the hold back from the text. Meanwhile, and while such a detach goes on, later unlocks
+    and detaches wait.
+    """
 
     def __init__(self, handle: Any, name: str, kind: str, owner: int, events: Events) -> None:
         self.handle = handle
@@ -95,44 +110,114 @@ class Level:
         self.is_detached = False
         self.is_dropped = False  # the program has no hold of it any more
         self._live: Any = ffi.new("int *")
+        self._text = b""  # of the detach that nobody received
+        self._waiting: Optional[list[tuple[Operation, Callable[[], None]]]] = None  # None: nothing has to wait
 
     def is_live(self) -> bool:
         """It was granted, and not unlocked since. False during a detach."""
-        return bool(self._live[0])
+        return bool(self._live[0] == lib.LIVE)
+
+    def is_owed(self) -> bool:
+        """Somebody has to unlock it."""
+        return bool(self._live[0] != lib.OVER) or self.is_waiting()
+
+    def is_waiting(self) -> bool:
+        """Unlocks and detaches have to wait."""
+        return self._waiting is not None
 
     def grant(self) -> None:
-        self._live[0] = 1
+        self._live[0] = lib.LIVE
 
     def end(self) -> None:
         """Nobody unlocks it any more."""
-        self._live[0] = 0
+        self._live[0] = lib.OVER
+
+    def unseen(self, text: bytes) -> None:
+        """A detach has succeeded, and nobody receives its text."""
+        self.is_detached = False
+        self._text = text
+        self._live[0] = lib.UNSEEN
 
     def take(self, function: Callable[..., int], what: Union[int, bytes], take: Any, grant: Any) -> int:
         return int(function(self.handle, what, take, grant, self._live))
 
     def detach(self, milliseconds: int, text: Any) -> int:
+        self._take_back(True)
         code = int(lib.rlock_py_detach(self.handle, self.owner, milliseconds, text, self._live))
         self.is_detached |= code == 0
         return code
 
-    def detach_async(self, operation: Operation, milliseconds: int) -> None:
-        operation.begin(lib.rlock_py_detach_async, self.owner, milliseconds, self._live)
-
     def unlock(self) -> int:
+        self._take_back(False)
         return int(lib.rlock_py_unlock(self.handle, self.owner, self._live))
 
+    def _take_back(self, is_for_detach: bool) -> None:
+        code = int(lib.rlock_py_take_back(self.handle, self.owner, self._text, self._live))
+        if code < 0:
+            problem = last_error(code)
+            self.not_taken_back(is_for_detach, code)
+            raise self.lost() if code == Code.ENOTOWNER else problem
+
+    def not_taken_back(self, is_for_detach: bool, code: int) -> None:
+        """The unlock of a lost hold ends it. Otherwise the program tries again."""
+        self._live[0] = lib.OVER if code == Code.ENOTOWNER and not is_for_detach else lib.UNSEEN
+
+    def lost(self) -> Error:
+        """The text has no hold any more."""
+        detail = f"lock {self.name}: the hold ended after a detach whose text nobody received"
+        return error(Code.ELOST, detail, Reason.DELETED)
+
+    def detach_async(self, operation: Detaching, milliseconds: int) -> None:
+        function = lib.rlock_py_detach_async
+        self._begin(operation, lambda: operation.begin(function, self.owner, milliseconds, self._live))
+
     def unlock_async(self, operation: Operation) -> None:
-        operation.begin(lib.rlock_py_unlock_async, self.owner, self._live)
+        self._begin(operation, lambda: operation.begin(lib.rlock_py_unlock_async, self.owner, self._live))
+
+    def _begin(self, operation: Operation, begin: Callable[[], None]) -> None:
+        """Begins it when it need not wait."""
+        with _waiting_mutex:
+            if self._waiting is not None:
+                self._waiting.append((operation, begin))
+                return
+            is_unseen = self._live[0] == lib.UNSEEN
+            if is_unseen:
+                self._waiting = []
+        if not is_unseen:
+            begin()
+            return
+        try:
+            TakingBack(self, operation, begin).begin(
+                lib.rlock_py_take_back_async, self.owner, self._text, self._live
+            )
+        except Error:
+            self.proceed()
+            raise
+
+    def wait(self) -> None:
+        """Later unlocks and detaches wait until proceed()."""
+        with _waiting_mutex:
+            if self._waiting is None:
+                self._waiting = []
+
+    def proceed(self) -> None:
+        with _waiting_mutex:
+            waiting, self._waiting = self._waiting, None
+        for operation, begin in waiting or ():
+            try:
+                self._begin(operation, begin)
+            except Error as problem:
+                operation.fail(problem)
 
     def drop(self, why: Optional[str]) -> None:
         """Unlocks in the background, if nobody has. why: the text of the loss to be reported; None: no loss."""
-        if not self.is_live() or self.events.over():
+        if not self.is_owed() or self.events.over():
             return
+        operation = _Dropped(self, why)
         try:
-            self.unlock_async(_Dropped(self, why))
+            self.unlock_async(operation)
         except Error as problem:
-            if problem.code not in (Code.ECLOSED, Code.ENOTOWNER, Code.ELOST):
-                log.error("%s lock %r: %s, and its unlock failed: %s", self.kind, self.name, why, problem)
+            operation.fail(problem)
 
 
 class Taking(Operation):
@@ -143,7 +228,7 @@ class Taking(Operation):
         self._level = level
         self._given_up = False
 
-    def settle(self) -> None:
+    def settle(self, op: Any) -> None:
         if self.code == 0:
             self._level.grant()
         if self._given_up:
@@ -163,15 +248,64 @@ class Detaching(Operation):
 
     def __init__(self, level: Level, wake: Callable[[], None]) -> None:
         super().__init__(level.handle, wake)
+        self.text = b""
         self._level = level
+        self._is_settled = False
+        self._is_abandoned = False
 
-    def settle(self) -> None:
-        if self.code == 0:
-            self._level.is_detached = True
-            return
-        self._level.grant()
+    def begin(self, function: Callable[..., int], *arguments: Any) -> None:
+        if not self._is_abandoned:  # while it waited
+            super().begin(function, *arguments)
+
+    def settle(self, op: Any) -> None:
+        with _waiting_mutex:
+            self._is_settled = True
+            if self.code == 0:
+                text = ffi.new("char[]", lib.RLOCK_TEXT_SIZE)
+                lib.rlock_op_text(op, text)
+                self.text = ffi.string(text)
+                self._level.is_detached = True
+            else:
+                self._level.grant()
+            is_abandoned = self._is_abandoned
+            if is_abandoned and self.text:
+                self._level.unseen(self.text)
+        if is_abandoned:
+            self._level.proceed()
         if self._level.is_dropped:
             self._level.drop(DROPPED)
+
+    def abandon(self) -> None:
+        """Nobody receives the text: the task was cancelled. settle() may run at the same time in another thread."""
+        with _waiting_mutex:
+            self._is_abandoned = True
+            if self.text:
+                self._level.unseen(self.text)
+            elif self.op[0] != ffi.NULL and not self._is_settled:
+                self._level.wait()
+
+
+class TakingBack(Operation):
+    """The adoption of a text that nobody received, by the owner that had the hold. Then its unlock or detach begins."""
+
+    def __init__(self, level: Level, operation: Operation, begin: Callable[[], None]) -> None:
+        super().__init__(level.handle, lambda: None)
+        self._level = level
+        self._operation = operation
+        self._begin = begin
+
+    def settle(self, op: Any) -> None:
+        level = self._level
+        if self.code == 0:
+            level.grant()
+            try:
+                self._begin()
+            except Error as problem:
+                self._operation.fail(problem)
+        else:
+            level.not_taken_back(isinstance(self._operation, Detaching), self.code)
+            self._operation.fail(level.lost() if self.code == Code.ENOTOWNER else error(*self.failure))
+        level.proceed()
 
 
 class _Dropped(Operation):
@@ -182,10 +316,21 @@ class _Dropped(Operation):
         self._level = level
         self._why = why
 
-    def settle(self) -> None:
+    def settle(self, op: Any) -> None:
+        if self.code not in (Code.ELOST, Code.ENOTOWNER, Code.ECLOSED):  # it was reported, or it was over before
+            self._report()
+
+    def fail(self, problem: Error) -> None:
         level = self._level
-        told = (Code.ELOST, Code.ENOTOWNER, Code.ECLOSED)  # or it was over before
-        if self._why is not None and self.code not in told:
+        if problem.code in (Code.ECLOSED, Code.ENOTOWNER):
+            return
+        if problem.code != Code.ELOST:
+            log.error("%s lock %r: %s, and its unlock failed: %s", level.kind, level.name, self._why, problem)
+        self._report()
+
+    def _report(self) -> None:
+        level = self._level
+        if self._why is not None:
             level.events.lost(Loss(level.name, level.kind, level.owner, Reason.OWNER_ENDED, self._why, 1))
 
 
