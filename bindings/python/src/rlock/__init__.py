@@ -8,6 +8,7 @@
 Codes, options and what each kind promises stand in the library's rlock.h.
 """
 
+from ._async_lock import AsyncLock
 from ._client import AsyncClient, BaseClient, Client, multi, redlock
 from ._errors import (
     AuthFailed, Busy, Canceled, Closed, Code, Deadlock, Error, Forked, InDoubt, Invalid, Lost, NoConnection, NoMemory,
@@ -15,7 +16,7 @@ from ._errors import (
     TimedOut, TLSFailed, WrongType, string,
 )  # fmt: skip
 from ._hold import AsyncHold, BaseHold, Hold
-from ._lock import AsyncLock, BaseLock, Info, Lock, ReadWrite
+from ._lock import BaseLock, Info, Lock, ReadWrite
 from ._operation import Loss
 from ._options import ClientOptions, LockOptions
 from ._rlock import lib

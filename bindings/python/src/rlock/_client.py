@@ -11,10 +11,11 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Generic, Optional
 
+from ._async_lock import AsyncLock
 from ._errors import Code, Error, check, error
 from ._greenlets import refuse_greenlets
 from ._hold import AsyncHold, ThreadState
-from ._lock import AsyncLock, L, Lock, ReadWrite
+from ._lock import L, Lock, ReadWrite
 from ._operation import Events, Loss
 from ._options import ClientOptions, LockOptions, Name, encoded, fill
 from ._rlock import ffi, lib

@@ -13,7 +13,8 @@ from ._rlock import ffi, lib
 from ._times import Seconds, detached_ms, lease_ms
 
 if TYPE_CHECKING:
-    from ._lock import AsyncLock, BaseLock, Lock
+    from ._async_lock import AsyncLock
+    from ._lock import BaseLock, Lock
 
 B = TypeVar("B", bound="BaseLock")
 

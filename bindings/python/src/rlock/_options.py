@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Mapping, TypedDict, Union, cast
 
 from ._errors import Code, error
 from ._rlock import ffi, lib
@@ -88,7 +88,7 @@ def fill(struct: Any, options: Mapping[str, object], keep: list[Any]) -> None:
             struct.flags |= flags[name] if value else 0
             continue
         if name + "_ms" in members:
-            setattr(struct, name + "_ms", option_ms(value, name))
+            setattr(struct, name + "_ms", option_ms(cast(Seconds, value), name))
             continue
         if name not in members or name in _internal or name.endswith("_ms"):
             raise TypeError(f"there is no option {name!r}")
