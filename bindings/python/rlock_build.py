@@ -43,6 +43,7 @@ extern "Python" void rlock_py_log(const struct rlock_log_line *line, void *paylo
 # program did not receive the text of the detach. Then the adoption of this text takes the level back.
 SOURCE = """
 #include <rlock/rlock.h>
+#include <rlock/stats.h>
 
 enum { OVER, LIVE, UNSEEN };
 
@@ -177,8 +178,8 @@ def needs(build: pathlib.Path) -> list:
 
 def declarations(includes: list) -> str:
     flags = [f"-I{directory}" for directory in includes]
-    header = ("-include", "rlock/rlock.h", "-x", "c", "/dev/null")
-    return run(os.environ.get("CC", "cc"), "-E", "-P", "-DRLOCK_PLAIN", *flags, *header)
+    headers = ("-include", "rlock/rlock.h", "-include", "rlock/stats.h", "-x", "c", "/dev/null")
+    return run(os.environ.get("CC", "cc"), "-E", "-P", "-DRLOCK_PLAIN", *flags, *headers)
 
 
 def builder() -> cffi.FFI:

@@ -20,6 +20,7 @@ from ._lock import BaseLock, Info, Lock, ReadWrite
 from ._operation import Loss
 from ._options import ClientOptions, LockOptions
 from ._rlock import lib
+from ._stats import Histogram, Stats, metrics
 
 __version__: str = string(lib.rlock_version())
 
@@ -30,6 +31,7 @@ __all__ = [
     "ACKS_ALL", "ACKS_OFF",
     "AsyncClient", "AsyncLock", "BaseClient", "BaseLock", "Client", "ClientOptions", "Lock", "LockOptions",
     "AsyncHold", "BaseHold", "Hold", "Info", "Loss", "Reason", "ReadWrite", "multi", "redlock",
+    "Histogram", "Stats", "metrics",
     "AuthFailed", "Busy", "Canceled", "Closed", "Code", "Deadlock", "Error", "Forked", "InDoubt", "Invalid", "Lost",
     "NoConnection", "NoMemory", "NoPermission", "NoQuorum", "NoResources", "NotOwner", "NotReplicated", "NotSupported",
     "Reacquired", "Refused", "Restarted", "TLSFailed", "TimedOut", "WrongType",

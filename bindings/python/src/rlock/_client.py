@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import contextlib
 import os
 import threading
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Generic, Optional
+from typing import TYPE_CHECKING, Any, Callable, Generic, Iterator, Optional
 
 from ._async_lock import AsyncLock
 from ._errors import Code, Error, check, error
@@ -19,6 +20,7 @@ from ._lock import L, Lock, ReadWrite
 from ._operation import Events, Loss
 from ._options import ClientOptions, LockOptions, Name, encoded, fill
 from ._rlock import ffi, lib
+from ._stats import Stats, stats_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -51,12 +53,26 @@ class _Open:
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls it with the client, which cannot be closed meanwhile: nothing that waits."""
+        self._refuse_fork()
+        with self.mutex:
+            return function(self._client(), *arguments)
+
+    @contextlib.contextmanager
+    def pinned(self) -> Iterator[Any]:
+        """The library's client, which cannot be closed meanwhile."""
+        self._refuse_fork()
+        with self.mutex:
+            yield self._client()
+
+    def _refuse_fork(self) -> None:
+        """Before the mutex, which another thread of the parent may have had."""
         if os.getpid() != self.pid:
             raise error(Code.EFORKED)
-        with self.mutex:
-            if not self.clients:
-                raise error(Code.ECLOSED)
-            return function(self.clients[0], *arguments)
+
+    def _client(self) -> Any:
+        if not self.clients:
+            raise error(Code.ECLOSED)
+        return self.clients[0]
 
     def end_owner(self, owner: int) -> None:
         """The library reports what it held as lost, and gives it back."""
@@ -115,6 +131,11 @@ class BaseClient(Generic[L]):
     def new_owner(self) -> int:
         """An owner id that no client of this process gives to anybody else."""
         return int(self._open.call(lib.rlock_owner_new))
+
+    def stats(self) -> Stats:
+        """What the client has counted since it was opened. Local."""
+        stats: Stats = self._open.call(stats_of)
+        return stats
 
     def reentrant(self, name: Name, **options: Unpack[LockOptions]) -> L:
         return self._make(lib.rlock_reentrant_new, name, options)
