@@ -35,6 +35,9 @@ void rlock_py_drop(struct rlock_op **op);
 extern "Python" void rlock_py_done(struct rlock_op *op, void *payload);
 extern "Python" void rlock_py_lost(const struct rlock_loss *loss, void *payload);
 extern "Python" void rlock_py_log(const struct rlock_log_line *line, void *payload);
+extern "Python" int rlock_py_login(struct rlock_login *login, void *payload);
+extern "Python" void rlock_py_address(struct rlock_address *address, void *payload);
+extern "Python" void rlock_py_trace(const struct rlock_trace *trace, void *payload);
 """
 
 # These steps are in C because a signal handler of Python, or another thread, could come between them in Python.

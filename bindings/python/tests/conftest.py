@@ -15,7 +15,7 @@ import time
 import pytest
 
 import rlock
-from rlock import _client, _hold, _operation
+from rlock import _callbacks, _hold, _operation
 
 CHECKOUT = pathlib.Path(os.environ.get("RLOCK_SOURCE", pathlib.Path(__file__).parents[3]))
 
@@ -60,10 +60,10 @@ class Servers:
         self.top = pathlib.Path(tempfile.mkdtemp(prefix="rlock-"))
         self.running = []
 
-    def start(self):
+    def start(self, *more):
         program = os.environ.get("RLOCK_REDIS_SERVER", CHECKOUT / ".deps/bin/redis-server")
         path = self.top / f"{len(self.running)}.sock"
-        options = ["--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(self.top)]
+        options = ["--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(self.top), *more]
         self.running.append(subprocess.Popen([program, *options], stdout=subprocess.DEVNULL))
         until(path.exists, "the server starts")
         return f"unix://{path}"
@@ -80,7 +80,7 @@ def nothing_is_left():
     yield
     until(lambda: not _operation._under_way, "operations end")
     gc.collect()
-    until(lambda: not _client._payloads, "clients end")
+    until(lambda: not _callbacks.events_by_number, "clients end")
     assert not [level for level in _hold._levels if level.is_owed() and not level.events.over()]
 
 

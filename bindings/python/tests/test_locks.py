@@ -314,7 +314,7 @@ def test_names_are_text_or_bytes(client, other):
 
 def test_options_are_checked(url, client, name):
     bad_names = [lambda bad=bad: client.reentrant(bad) for bad in (42, None, "\ud800")]
-    for options in ({"loop": 1}, {"size": 1}, {"nothing": 1}, {"op_timeout": "long"}, {"on_login": print}):
+    for options in ({"loop": 1}, {"size": 1}, {"nothing": 1}, {"op_timeout": "long"}, {"on_log_line": print}, {"on_login": 1}):
         with pytest.raises(TypeError):
             rlock.Client(url, **options)
     for wrong in (lambda: rlock.Client("http://localhost"), lambda: client.reentrant(""), *bad_names):

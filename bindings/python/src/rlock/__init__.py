@@ -9,6 +9,7 @@ Codes, options and what each kind promises stand in the library's rlock.h.
 """
 
 from ._async_lock import AsyncLock
+from ._callbacks import Call, Loss, Trace
 from ._client import AsyncClient, BaseClient, Client, multi, redlock
 from ._errors import (
     AuthFailed, Busy, Canceled, Closed, Code, Deadlock, Error, Forked, InDoubt, Invalid, Lost, NoConnection, NoMemory,
@@ -17,7 +18,6 @@ from ._errors import (
 )  # fmt: skip
 from ._hold import AsyncHold, BaseHold, Hold
 from ._lock import BaseLock, Info, Lock, ReadWrite
-from ._operation import Loss
 from ._options import ClientOptions, LockOptions
 from ._rlock import lib
 from ._stats import Histogram, Stats, metrics
@@ -31,7 +31,7 @@ __all__ = [
     "ACKS_ALL", "ACKS_OFF",
     "AsyncClient", "AsyncLock", "BaseClient", "BaseLock", "Client", "ClientOptions", "Lock", "LockOptions",
     "AsyncHold", "BaseHold", "Hold", "Info", "Loss", "Reason", "ReadWrite", "multi", "redlock",
-    "Histogram", "Stats", "metrics",
+    "Call", "Histogram", "Stats", "Trace", "metrics",
     "AuthFailed", "Busy", "Canceled", "Closed", "Code", "Deadlock", "Error", "Forked", "InDoubt", "Invalid", "Lost",
     "NoConnection", "NoMemory", "NoPermission", "NoQuorum", "NoResources", "NotOwner", "NotReplicated", "NotSupported",
     "Reacquired", "Refused", "Restarted", "TLSFailed", "TimedOut", "WrongType",

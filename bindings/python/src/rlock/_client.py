@@ -13,11 +13,11 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Generic, Iterator, Optional
 
 from ._async_lock import AsyncLock
+from ._callbacks import Callbacks, Events, Login, Loss, Trace, outside
 from ._errors import Code, Error, check, error
 from ._greenlets import refuse_greenlets
 from ._hold import AsyncHold, ThreadState
 from ._lock import L, Lock, ReadWrite
-from ._operation import Events, Loss
 from ._options import ClientOptions, LockOptions, Name, encoded, fill
 from ._rlock import ffi, lib
 from ._stats import Stats, stats_of
@@ -25,29 +25,25 @@ from ._stats import Stats, stats_of
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-OnLost = Optional[Callable[[Loss], object]]
-_payloads: set[Any] = set()  # of clients that may still call back
 
 
 class _Open:
     """The library's client, until it is closed. It does not know the Python one, which is collected without it."""
 
-    def __init__(self, url: Optional[str], flags: int, on_lost: OnLost, options: ClientOptions) -> None:
+    def __init__(self, url: Optional[str], flags: int, callbacks: Callbacks, options: ClientOptions) -> None:
         self.pid = os.getpid()
         self.mutex = threading.RLock()  # signal handlers may come here again
-        self.events = Events(on_lost)
-        self.payload = ffi.new_handle(self.events)
+        self.events = Events(callbacks)
         keep: list[Any] = [ffi.NULL if url is None else ffi.new("char[]", encoded(url))]
         opts = ffi.new("struct rlock_client_opts *")
         lib.rlock_init(opts, ffi.sizeof(opts[0]))
-        opts.url, opts.flags, opts.payload = keep[0], flags, self.payload
-        opts.on_lost, opts.on_log_line = lib.rlock_py_lost, lib.rlock_py_log
+        opts.url, opts.flags = keep[0], flags
         fill(opts, options, keep)
         client = ffi.new("struct rlock_client **")
-        _payloads.add(self.payload)
+        self.events.register(opts)
         code = lib.rlock_client_open(opts, client)
         if code != 0:
-            _payloads.discard(self.payload)
+            self.events.forget()
         check(code)
         self.clients = [client[0]]
 
@@ -76,6 +72,9 @@ class _Open:
 
     def end_owner(self, owner: int) -> None:
         """The library reports what it held as lost, and gives it back."""
+        outside(self._end_owner, owner)
+
+    def _end_owner(self, owner: int) -> None:
         try:
             check(self.call(lib.rlock_owner_end, owner))
         except Error:
@@ -91,13 +90,16 @@ class _Open:
         except IndexError:
             return
         self.events.closed = True
+        outside(self._close, client)
+
+    def _close(self, client: Any) -> None:
         if not self._end(client):  # in a callback of the library
             threading.Thread(target=self._end, args=(client,)).start()
 
     def _end(self, client: Any) -> bool:
         if lib.rlock_client_close(client) != ffi.NULL:
             return False
-        _payloads.discard(self.payload)
+        self.events.forget()
         return True
 
 
@@ -112,10 +114,25 @@ class BaseClient(Generic[L]):
     _flags = 0
 
     def __init__(
-        self, url: Optional[str] = None, *, on_lost: OnLost = None, **options: Unpack[ClientOptions]
+        self,
+        url: Optional[str] = None,
+        *,
+        on_lost: Optional[Callable[[Loss], object]] = None,
+        on_login: Optional[Callable[[str, bool], Login]] = None,
+        on_address: Optional[Callable[[str, int, bool], tuple[str, int]]] = None,
+        on_trace: Optional[Callable[[Trace], object]] = None,
+        **options: Unpack[ClientOptions],
     ) -> None:
+        """Opens it. The callbacks, except on_lost, must neither wait nor call this package. Several threads may run them.
+
+        on_login(server, is_sentinel) returns user and password for each connection; None: as the options say. An
+        exception fails the connection, and the client tries again.
+        on_address(host, port, is_sentinel) returns the host and the port where this client reaches that server. After
+        an exception the address stays as it is.
+        on_trace(trace) receives each call that asked a server, before the call returns.
+        """
         self._prepare()
-        self._open = _Open(url, self._flags, on_lost, options)
+        self._open = _Open(url, self._flags, Callbacks(on_lost, on_login, on_address, on_trace), options)
         self.uuid: str = self._open.call(lambda client: ffi.string(lib.rlock_client_uuid(client)).decode())
         self._close = weakref.finalize(self, self._open.close)  # at the end of the program as well
         self._unclosed = weakref.finalize(self, _warn, f"{self!r} was not closed")  # it runs first

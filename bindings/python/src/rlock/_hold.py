@@ -7,8 +7,9 @@ import weakref
 import warnings
 from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar
 
+from ._callbacks import log
 from ._errors import Error, check, string
-from ._operation import DROPPED, Level, already_over, log
+from ._operation import DROPPED, Level, already_over
 from ._rlock import ffi, lib
 from ._times import Seconds, detached_ms, lease_ms
 

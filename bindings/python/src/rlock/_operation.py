@@ -1,51 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Async calls of the library, levels of holds, and the functions that the library calls."""
+"""Async calls of the library, and levels of holds."""
 
 from __future__ import annotations
 
-import _thread
-import logging
-import os
 import threading
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import Any, Callable, Optional, Union
 
-from ._errors import Code, Error, Failure, Reason, error, failure_of, last_error, string
+from ._callbacks import Events, Loss, failed, log, outside
+from ._errors import Code, Error, Failure, Reason, error, failure_of, last_error
 from ._rlock import ffi, lib
 
-log = logging.getLogger("rlock")
-log.addHandler(logging.NullHandler())
-_levels = {1: logging.ERROR, 2: logging.WARNING, 3: logging.INFO, 4: logging.DEBUG}
 _under_way: set[Any] = set()  # handles that the library has, until it calls back
 _waiting_mutex = threading.RLock()  # guards _waiting of all levels; the collector may come here again
 DROPPED = "the program dropped the hold without unlocking it"
-
-
-class Loss(NamedTuple):
-    """A hold that was lost."""
-
-    name: str
-    kind: str
-    owner: int
-    reason: Reason
-    text: str
-    levels: int  # that nobody had unlocked
-
-
-class Events:
-    """What a client reports unasked. It does not know the client, so the collector can find the client."""
-
-    def __init__(self, on_lost: Optional[Callable[[Loss], object]]) -> None:
-        self.on_lost = on_lost
-        self.pid = os.getpid()
-        self.closed = False
-
-    def lost(self, loss: Loss) -> None:
-        if self.on_lost is not None:
-            self.on_lost(loss)
-
-    def over(self) -> bool:
-        """No hold is left: the client is closed, or this is a child of fork."""
-        return self.closed or os.getpid() != self.pid
 
 
 class Operation:
@@ -211,6 +178,9 @@ class Level:
 
     def drop(self, why: Optional[str]) -> None:
         """Unlocks in the background, if nobody has. why: the text of the loss to be reported; None: no loss."""
+        outside(self._drop, why)
+
+    def _drop(self, why: Optional[str]) -> None:
         if not self.is_owed() or self.events.over():
             return
         operation = _Dropped(self, why)
@@ -338,28 +308,8 @@ def already_over() -> Error:
     return error(Code.ENOTOWNER, "this hold was unlocked or detached before, or it ended with its owner")
 
 
-def _failed(kind: Any, value: Any, trace: Any) -> None:
-    """An exception cannot pass through the library."""
-    if isinstance(value, Exception):
-        log.error("a callback failed", exc_info=(kind, value, trace))
-    else:
-        _thread.interrupt_main()  # it was a signal's: once more, outside
-
-
 def rlock_py_done(op: Any, payload: Any) -> None:
     ffi.from_handle(payload).end(op)
 
 
-def rlock_py_lost(loss: Any, payload: Any) -> None:
-    events = ffi.from_handle(payload)
-    name = ffi.buffer(loss.name, loss.name_len)[:].decode("utf-8", "surrogateescape")
-    text = string(lib.rlock_reason_text(loss.reason))
-    events.lost(Loss(name, string(loss.kind), loss.owner, Reason(loss.reason), text, loss.levels))
-
-
-def rlock_py_log(line: Any, payload: Any) -> None:
-    log.log(_levels.get(line.level, logging.DEBUG), "%s", string(line.text))
-
-
-for function in (rlock_py_done, rlock_py_lost, rlock_py_log):
-    ffi.def_extern(onerror=_failed)(function)
+ffi.def_extern(onerror=failed)(rlock_py_done)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack as Unpack
 
 Name = Union[str, bytes]
-_internal = {"size", "name_len", "url", "flags", "on_lost", "on_log_line", "on_address", "on_login", "payload"}
+_internal = {"size", "name_len", "url", "flags", "on_lost", "on_log_line", "on_address", "on_login", "on_trace", "payload"}
 _client_flags = {
     "no_pass": lib.RLOCK_CLIENT_NO_PASS,
     "acks_on_disk": lib.RLOCK_CLIENT_ACKS_ON_DISK,
