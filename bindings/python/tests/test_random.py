@@ -6,6 +6,7 @@ RLOCK_TEST_SEED   what decides them; the order of the threads remains theirs
 """
 
 import asyncio
+import contextlib
 import gc
 import os
 import queue
@@ -273,7 +274,18 @@ class Tasks:
                 hold = None
             else:
                 self.field.count()
+                await self.end(choice, hold)
+
+    async def end(self, choice, hold):
+        if choice.kind == "multi" or self.dice.random() < 0.9:
+            await hold.unlock()
+            return
+        try:
+            await hold.detach(0.05)  # nobody adopts it
+        except asyncio.CancelledError:
+            with contextlib.suppress(rlock.Lost):  # this machine was slower
                 await hold.unlock()
+            raise
 
     async def again(self, choice, hold, by_another):
         if choice.kind != "read" and not by_another:
