@@ -206,6 +206,31 @@ async def test_what_is_taken_back_in_doubt_is_taken_back_again(stalled, name):
             until(lambda: not client.reentrant(name).inspect().locked, "it is free")
 
 
+@pytest.mark.parametrize("seen", [False, True])
+@in_a_loop
+async def test_a_dropped_hold_that_is_not_taken_back_is_reported_once(stalled, name, seen):
+    url, stop, go_on = stalled
+    losses = []
+    with rlock.Client(url) as client:
+        async with rlock.AsyncClient(url, op_timeout=0.3, on_lost=losses.append) as own:
+            hold = await own.reentrant(name).lock()
+            if seen:
+                await detached_unseen(client, hold)
+                stop()
+            else:
+                stop()
+                assert await cancelled_detach(hold) is None
+            with pytest.warns(ResourceWarning):
+                del hold
+                await asyncio.sleep(0)
+                gc.collect()
+            await reported(losses)
+            go_on()
+            await own.reentrant(name + "2").lock(10)
+        client.reentrant(name).force_unlock()
+    assert [loss.reason for loss in losses if loss.name == name] == [GONE]
+
+
 @in_a_loop
 async def test_a_hold_whose_detach_was_cancelled_ends_with_its_closed_client(url, client, name):
     own = rlock.AsyncClient(url)

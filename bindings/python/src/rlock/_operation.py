@@ -24,9 +24,10 @@ class Operation:
         self.failure = Failure(self.code)
         self.op: Any = ffi.gc(ffi.new("struct rlock_op **"), lib.rlock_py_drop)
         self._wake = wake
-        self._self: Any = ffi.new_handle(self)
+        self._self: Any = None
 
     def begin(self, function: Callable[..., int], *arguments: Any) -> None:
+        self._self = ffi.new_handle(self)
         _under_way.add(self._self)
         code = function(self.handle, *arguments, lib.rlock_py_done, self._self, self.op)
         if code != 0:
@@ -157,7 +158,7 @@ class Level:
             TakingBack(self, operation, begin).begin(
                 lib.rlock_py_take_back_async, self.owner, self._text, self._live
             )
-        except Error:
+        except BaseException:
             self.proceed()
             raise
 
@@ -167,14 +168,16 @@ class Level:
             if self._waiting is None:
                 self._waiting = []
 
-    def proceed(self) -> None:
+    def proceed(self) -> bool:
+        """Begins what waits. Returns whether anything did."""
         with _waiting_mutex:
-            waiting, self._waiting = self._waiting, None
-        for operation, begin in waiting or ():
+            waiting, self._waiting = self._waiting or [], None
+        for operation, begin in waiting:
             try:
                 self._begin(operation, begin)
             except Error as problem:
                 operation.fail(problem)
+        return bool(waiting)
 
     def drop(self, why: Optional[str]) -> None:
         """Unlocks in the background, if nobody has. why: the text of the loss to be reported; None: no loss."""
@@ -240,9 +243,8 @@ class Detaching(Operation):
             is_abandoned = self._is_abandoned
             if is_abandoned and self.text:
                 self._level.unseen(self.text)
-        if is_abandoned:
-            self._level.proceed()
-        if self._level.is_dropped:
+        has_gone_on = is_abandoned and self._level.proceed()
+        if self._level.is_dropped and not has_gone_on:
             self._level.drop(DROPPED)
 
     def abandon(self) -> None:
