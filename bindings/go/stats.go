@@ -34,6 +34,7 @@ type Stats struct {
 	Losses         map[Reason]uint64 // lost holds
 	Attempts       uint64            // how often a call asked a server for a lock
 	Passes         uint64            // unlocks that handed the hold over to a call of this client
+	Unsure         uint64            // unlocks that did not wait for the answer, and turned out to have failed
 	Renewals       uint64            // renewals of holds that the server confirmed
 	LateRenewals   uint64            // of these, renewals that used two thirds of their time or more
 	FailedRenewals uint64            // renewals of holds that failed; the client repeats them
@@ -95,8 +96,8 @@ func statsOf(s *C.struct_rlock_stats) Stats {
 		Takes: byKind(&s.takes), Unlocks: byKind(&s.unlocks), Extends: byCode(&s.extends), Detaches: byCode(&s.detaches),
 		Adopts: byCode(&s.adopts), ForceUnlocks: byCode(&s.force_unlocks), Inspects: byCode(&s.inspects),
 
-		Losses: byReason(&s.losses), Attempts: uint64(s.attempts), Passes: uint64(s.passes), Renewals: uint64(s.renewals),
-		LateRenewals: uint64(s.late_renewals), FailedRenewals: uint64(s.failed_renewals),
+		Losses: byReason(&s.losses), Attempts: uint64(s.attempts), Passes: uint64(s.passes), Unsure: uint64(s.unsure),
+		Renewals: uint64(s.renewals), LateRenewals: uint64(s.late_renewals), FailedRenewals: uint64(s.failed_renewals),
 
 		Connects: uint64(s.connects), Reconnects: uint64(s.reconnects), FailedConnects: uint64(s.failed_connects),
 		Disconnects: uint64(s.disconnects), Requests: uint64(s.requests), Resends: uint64(s.resends),

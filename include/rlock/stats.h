@@ -119,7 +119,8 @@ RLOCK_API int rlock_client_stats(const struct rlock_client *client, struct rlock
 
 /*
  * Writes the statistics of n clients as OpenMetrics text. docs/metrics.md explains the metrics. The
- * label "server" is the client's URL without the login. Clients with the same URL are added up.
+ * label "server" is the client's URL with *** in place of the password. Clients with the same URL
+ * are added up.
  * The call writes into ret_text like snprintf(): at most size bytes with the NUL at the end. It
  * leaves out the rest. The metrics change meanwhile, so leave room when you call again.
  * ret_text: may be NULL if size is 0.

@@ -66,6 +66,7 @@ class Stats:
     losses: Counter[str]  # lost holds, by reason
     attempts: int  # how often a call asked a server for a lock
     passes: int  # unlocks that handed the hold over to a call of this client
+    unsure: int  # unlocks that did not wait for the answer, and turned out to have failed
     renewals: int  # of holds, that the server confirmed
     late_renewals: int  # of these, those that used two thirds of their time or more
     failed_renewals: int  # the client repeats them
