@@ -549,10 +549,13 @@ static bool next_lock_key(const struct sim_world *world, unsigned *inout_node,
     return false;
 }
 
-/* Whether the key is a lock that a text has, or belongs to one. */
+/* Whether the key is a lock that a text has, or a level of its: "{name}:owner:rwlock_timeout:1". */
 static bool is_detached(const struct sim_key_info *info)
 {
-    bool has_text = memmem(info->name.data, info->name.len, ":rwlock_timeout:", 16) != NULL;
+    const char *brace = memchr(info->name.data, '}', info->name.len);
+    size_t at = brace != NULL ? (size_t)(brace - info->name.data) + 2 : info->name.len;
+    bool has_text = sim_is_text(
+        (struct sim_view){info->name.data + at, at < info->name.len ? info->name.len - at : 0});
 
     for (size_t i = 0; i < info->n_items && !has_text; i++) {
         has_text = sim_is_text(sim_key_item(info, i).name);
