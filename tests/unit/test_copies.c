@@ -179,6 +179,31 @@ TEST(who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away)
     close_core(&core, &call);
 }
 
+/* The copy of the renewal may run as long as nothing fences it, a lease from now for all we know. */
+TEST(a_renewal_without_an_answer_may_keep_the_lock_for_two_leases)
+{
+    struct rlock__core core;
+    struct rlock__call call = {.kind = RLOCK__ACQUIRE};
+    const struct rlock__hold *hold;
+    int64_t now = NOW;
+
+    open_core(&core, &call);
+    rlock__core_link_up(alone_link(&core), 1, true, now);
+    rlock__core_begin(&core, &call, now);
+    alone_answer(&core, 1, (const int64_t[]){1}, now);
+    assert_int_equal(call.code, 0);
+    (void)rlock__view_unref(call.view);
+    hold = rlock__hold_by_number(&core, call.number);
+    while (alone_link(&core)->pipeline.sent == NULL) {
+        now = rlock__core_next(&core);
+        rlock__core_tick(&core, now);
+    }
+    alone_carry(&alone_link(&core)->pipeline);
+    rlock__core_link_down(alone_link(&core), 1, RLOCK_ECONN, false, "cut", now);
+    assert_true(hold->grant->free_by >= now + 60 * RLOCK__SECOND);
+    close_core(&core, &call);
+}
+
 TEST(an_answer_accounts_for_what_was_fenced_and_not_for_what_may_run_yet)
 {
     static struct rlock__link link;
