@@ -582,9 +582,10 @@ struct rlock_opts {
  *     lease at the latest.
  *   - If the hold was lost at the last moment, the unlock returns 0 nevertheless. The client writes
  *     a warning to its log, and counts it (rlock_stats.unsure).
+ *   - If the server refuses the release for a moment, the owner's next call may find the lock busy.
  *   - The unlock still returns a code that the client knows without asking: RLOCK_ENOTOWNER; ELOST
- *     for a loss that it knows; EINDOUBT if no connection can take the release now, or an earlier
- *     call of this owner goes on.
+ *     for a loss that it knows; EINDOUBT, at once, if no connection can take the release now or an
+ *     earlier call of this owner goes on. Calling it again does not wait for the outcome, either.
  */
 enum {
     RLOCK_LOCK_NO_REENTRY = 1 << 8,
@@ -862,8 +863,8 @@ RLOCK_API RLOCK_CHECK_RESULT int rlock_lock_for(struct rlock_handle *lock, int64
 
 /*
  * Gives up one level of the calling thread's hold. I/O: one round trip, within op_timeout_ms. In a
- * callback, in a client with RLOCK_CLIENT_USER_LOOP, and with RLOCK_LOCK_SENT_UNLOCK (it has the
- * details), an unlock of a single lock does not wait for the answer.
+ * callback and in a client with RLOCK_CLIENT_USER_LOOP, an unlock of a single lock does not wait
+ * for the answer. RLOCK_LOCK_SENT_UNLOCK says what that means.
  * The call gives up a held level, whatever it returns. After the last level the hold is not valid,
  * and the client does not renew it. Therefore the lock is free by the end of its lease. If the
  * server refuses a release or does not answer it, the library repeats the release.

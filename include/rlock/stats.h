@@ -79,7 +79,7 @@ struct rlock_stats {
     uint64_t attempts;                    /* how often a call asked a server for a lock */
     uint64_t passes;          /* unlocks that handed the hold over to a call of this client */
     uint64_t unsure;          /* unlocks that did not wait for the answer, and turned out to have
-                                 failed: the hold was lost, or the server did not answer */
+                                 failed: the hold was lost, or the server refused or was silent */
     uint64_t renewals;        /* renewals of holds that the server confirmed, with extensions */
     uint64_t late_renewals;   /* of these, renewals that used two thirds of their time or more */
     uint64_t failed_renewals; /* renewals of holds that failed; the client repeats them */

@@ -182,6 +182,7 @@ static void wait_for(struct rlock_client *client, struct rlock__waiter *waiter)
 int rlock__begin(struct rlock_client *client, struct rlock__call *call,
                  struct rlock__waiter *waiter, const struct rlock_cancel *cancel)
 {
+    const bool waits = waiter != NULL && client->loop == NULL;
     int64_t now;
     bool closed;
 
@@ -190,7 +191,9 @@ int rlock__begin(struct rlock_client *client, struct rlock__call *call,
     closed = waiter == NULL && client->core.closed;
     if (waiter != NULL) {
         call->payload = waiter;
-        (void)rlock__lead_begin(client, waiter); /* now, so that the service thread can sleep */
+    }
+    if (waits) { /* now, so that the service thread can sleep */
+        (void)rlock__lead_begin(client, waiter);
     }
     /* a signal that is fired from here on wakes the service thread, which finds this call */
     call->cancelled = cancel != NULL && atomic_load(&cancel->fired);
@@ -198,11 +201,11 @@ int rlock__begin(struct rlock_client *client, struct rlock__call *call,
     if (!closed) {
         rlock__core_begin(&client->core, call, now);
     }
-    if (waiter != NULL && waiter->keeps && call->step != RLOCK__COMPLETE) {
+    if (waits && waiter->keeps && call->step != RLOCK__COMPLETE) {
         waiter->until = plan(client);
         waiter->planned_at = now;
     }
-    if (waiter != NULL) {
+    if (waits) {
         rlock__leave_and_wait(client);
     } else {
         rlock__leave_and_drive(client);

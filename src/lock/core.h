@@ -170,12 +170,12 @@ struct rlock__hold {
     bool given;                   /* the owner is an id that the caller gave */
     bool is_ended;                /* the owner is gone: the row ends with its last call */
     struct rlock__levels leaves;  /* levels that the release with the turn gives up */
-    /* levels of unlocks that returned without a turn: released when the turn is free */
-    struct rlock__levels owed;
-    uint32_t lined; /* unlocks in the line */
-    bool busy;      /* a call has the turn; it may have returned in doubt */
+    struct rlock__levels owed;    /* of unlocks that got no turn: released when it is free */
+    uint32_t lined;               /* unlocks in the line */
+    bool busy;                    /* a call has the turn; it may have returned in doubt */
     enum rlock__detach detach : 8;
-    bool is_sent, is_hidden; /* no call waits for its release; nor for its end: see hold.h */
+    uint8_t sent;   /* levels whose unlocks returned before the answer; 255: or more */
+    bool is_hidden; /* no call finds the row any more: rlock__hold_hide() */
 };
 
 /* What an owner has of a lock, for the program. */

@@ -138,6 +138,91 @@ FAR_TEST(an_unlock_that_cannot_be_sent_is_in_doubt_at_once, f)
     (void)rlock_free(lock);
 }
 
+/* The server does not know the script of the release, which is sent again, behind the attempt. */
+FIXTURE_TEST(an_owner_is_not_kept_out_by_its_own_sent_unlock, f)
+{
+    struct user *user = user_open(f, USUAL);
+    struct rlock_handle *lock = sent_lock(user, "a");
+
+    for (int i = 0; i < 50; i++) {
+        test_server_do(f->server, "SCRIPT FLUSH");
+        assert_code(rlock_lock(lock), 0);
+        assert_code(rlock_unlock(lock), 0);
+        assert_code(rlock_try_lock(lock), 0);
+        assert_code(rlock_unlock(lock), 0);
+    }
+    (void)rlock_free(lock);
+}
+
+FAR_TEST(a_surplus_unlock_that_is_sent_finds_nothing, f)
+{
+    struct user *user = user_open(f, USUAL);
+    struct rlock_handle *lock = sent_lock(user, "a");
+
+    assert_code(rlock_lock(lock), 0);
+    assert_code(rlock_lock(lock), 0);
+    proxy_delay_us(f->proxy, ONE_WAY_US);
+    assert_code(rlock_unlock(lock), 0);
+    assert_code(rlock_unlock(lock), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
+    }
+    assert_true(fixture_wait_held(f, false));
+    assert_int_equal(unsure(user), 0);
+    (void)rlock_free(lock);
+}
+
+FAR_TEST(each_sent_unlock_of_a_lost_hold_is_counted, f)
+{
+    struct user *user = user_open(f, USUAL);
+    struct rlock_handle *lock = sent_lock(user, "a");
+
+    assert_code(rlock_lock(lock), 0);
+    assert_code(rlock_lock(lock), 0);
+    proxy_delay_us(f->proxy, ONE_WAY_US);
+    test_server_do(f->server, "DEL a");
+    assert_code(rlock_unlock(lock), 0);
+    assert_code(rlock_unlock(lock), 0);
+    assert_true(TEST_EVENTUALLY(unsure(user) == 2, 10000));
+    (void)rlock_free(lock);
+}
+
+FIXTURE_TEST(a_sent_unlock_that_the_server_refuses_is_logged_with_the_reason, f)
+{
+    struct user *user = user_open(f, USUAL);
+    struct rlock_handle *lock = sent_lock(user, "a");
+
+    assert_code(rlock_lock(lock), 0);
+    test_server_do(f->server, "ACL SETUSER default -evalsha -eval");
+    assert_code(rlock_unlock(lock), 0);
+    assert_true(TEST_EVENTUALLY(user_logged(user, "did not wait for the answer: ") == 1, 10000));
+    test_server_do(f->server, "ACL SETUSER default +evalsha +eval");
+    assert_true(fixture_wait_held(f, false));
+    (void)rlock_free(lock);
+}
+
+/* The release is on its way already. */
+FAR_TEST(the_end_of_an_owner_behind_its_sent_unlock_asks_for_nothing, f)
+{
+    struct user *user = user_open(f, USUAL);
+    struct rlock_handle *lock = sent_lock(user, "a");
+    uint64_t before;
+
+    assert_code(TAKE(lock, 0, .owner = 1), 0);
+    assert_code(rlock_unlock_as(lock, 1), 0);
+    assert_code(TAKE(lock, 0, .owner = 1), 0); /* the server knows the scripts now */
+    proxy_delay_us(f->proxy, ONE_WAY_US);
+    before = stats_of(user).requests;
+    assert_code(rlock_unlock_as(lock, 1), 0);
+    assert_code(rlock_owner_end(user->client, 1), 0);
+    assert_true(fixture_wait_held(f, false));
+    assert_code(TAKE(lock, 0, .owner = 2), 0); /* behind all that was sent */
+    assert_int_equal(stats_of(user).requests - before, 2);
+    assert_code(rlock_unlock_as(lock, 2), 0);
+    assert_int_equal(user_losses(user), 0);
+    (void)rlock_free(lock);
+}
+
 /* Of each kind. */
 FIXTURE_TEST(every_single_kind_may_send_its_unlocks, f)
 {

@@ -183,7 +183,7 @@ static bool is_releasing(const struct sim_user *user)
     bool is = false;
 
     DL_FOREACH(client->core.rows.holds, row) {
-        is = is || (row->is_sent && rlock__bytes_equal(row->spec->key, user->call.spec->key));
+        is = is || (row->sent > 0 && rlock__bytes_equal(row->spec->key, user->call.spec->key));
     }
     return is;
 }

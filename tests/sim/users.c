@@ -346,7 +346,7 @@ static bool is_unanswered(const struct sim_client *client, uint64_t number)
 {
     const struct rlock__hold *row = sim_find_hold(client, number);
 
-    return row != NULL && row->is_sent;
+    return row != NULL && row->sent > 0;
 }
 
 void sim_user_done(struct sim_user *user)

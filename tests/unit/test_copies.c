@@ -179,7 +179,7 @@ TEST(who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away)
     close_core(&core, &call);
 }
 
-/* The copy of the renewal may run as long as nothing fences it, a lease from now for all we know. */
+/* As long as nothing fences the copy of the renewal, it may run and begin another lease. */
 TEST(a_renewal_without_an_answer_may_keep_the_lock_for_two_leases)
 {
     struct rlock__core core;

@@ -15,10 +15,13 @@
 #include "lock/call/explain.h"
 #include "lock/call/pass.h"
 #include "lock/common.h"
+#include "lock/hold/hold.h"
 #include "lock/hold/queue.h"
 #include "lock/server/channel.h"
 #include "lock/server/route.h"
 #include "lock/server/stock.h"
+
+#define OWN_ATTEMPTS 3 /* after these the release is not what the attempt comes before */
 
 static int64_t poll_pause(struct rlock__core *core)
 {
@@ -112,6 +115,24 @@ static void sleep_busy(struct rlock__call *call, const struct rlock__answer *ans
     sleep_until(call, now + pause, now);
 }
 
+/* Whether this owner's hold from before has the lock, and its release was sent behind the attempt:
+ * an unlock that did not wait, whose script the server did not know, for example. */
+static bool is_behind_own_release(const struct rlock__call *call, struct rlock__bytes holder)
+{
+    const struct rlock__core *core = call->core;
+    const struct rlock__hold *hold;
+
+    if (holder.len <= RLOCK__UUID_LEN || call->acquire.batch != NULL ||
+        memcmp(holder.at, core->opts.uuid, RLOCK__UUID_LEN) != 0) {
+        return false;
+    }
+    holder = rlock__bytes(holder.at + RLOCK__UUID_LEN + 1, holder.len - RLOCK__UUID_LEN - 1);
+    hold = rlock__hold_by_number(call->core, (uint64_t)rlock__bytes_number(holder, 0));
+    return hold != NULL && hold->is_hidden && hold->owner_id == call->owner.id &&
+           hold->given == call->owner.given && hold->grant->release != NULL &&
+           hold->grant->release->sent;
+}
+
 static int64_t spin_pause(struct rlock__call *call)
 {
     return call->spec->ops->pause(call->spec->tuning, call->acquire.spins++, &call->core->random);
@@ -130,6 +151,10 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
         call->acquire.spins = 0; /* the lock was free meanwhile, and may be again soon */
     }
     rlock__acquire_describe(call, RLOCK_EBUSY, now);
+    if (call->acquire.attempts < OWN_ATTEMPTS && is_behind_own_release(call, answer->holder)) {
+        rlock__acquire_attempt(call, now); /* this one goes behind the release */
+        return;
+    }
     rlock__stock_fill(call, now);
     if (call->acquire.wait_us == 0) {
         rlock__acquire_refuse(call, RLOCK_EBUSY, now);

@@ -117,7 +117,8 @@ void rlock__hold_leave(struct rlock__hold *hold, int64_t now)
     if (hold->spec->core->closed || hold->is_ended) {
         rlock__hold_lose(hold, hold->is_ended ? RLOCK_LOST_OWNER_ENDED : RLOCK_LOST_CLOSED, now);
     }
-    if (hold->state == RLOCK__HOLD_NONE || hold->spec->core->closed || hold->is_ended) {
+    if (hold->state == RLOCK__HOLD_NONE || hold->spec->core->closed || hold->is_ended ||
+        (hold->state == RLOCK__HOLD_LOST && hold->reason == RLOCK_LOST_THREAD_EXITED)) {
         rlock__hold_free(hold);
     }
 }

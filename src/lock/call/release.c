@@ -8,7 +8,9 @@
  * none      leaves.n = 0                                          release_end        release_turn,
  *                                                                                    release_owed
  * sent      grant.release is the request. hold.turn is the call   send               on_answer
- *           that waits for the answer; NULL: it has returned
+ *           that waits for the answer; NULL: it has returned,
+ *           perhaps at once (release_sent). After the last level
+ *           the owner's next call then gets another row
  * refused   grant.release = NULL. The call sleeps until it        on_refused         release_timer,
  *           asks again                                                               _give_up
  * left      grant.release = NULL, hold.turn = NULL. The release   release_leave      release_due,
@@ -39,18 +41,20 @@ void rlock__release_describe(struct rlock__call *call, int code, const char *mor
                rlock_strerror(code), more, call->link->server->address);
 }
 
-/* An unlock did not wait for this outcome. */
-static void note_unawaited(const struct rlock__hold *hold, int code)
+/* Unlocks did not wait for this outcome. Those of the levels that are still owed have another. */
+static void end_sent(struct rlock__hold *hold, int code)
 {
+    const uint32_t left = hold->owed.n < hold->sent ? hold->owed.n : hold->sent;
     const char *server = hold->grant->link->server->address;
     char name[96];
 
-    if (code != 0) {
-        hold->spec->core->stats.unsure++;
+    if (code != 0 && hold->sent > left) {
+        hold->spec->core->stats.unsure += hold->sent - left;
         rlock__note(hold->spec->core, RLOCK_LOG_WARNING, rlock__about("release", server, code),
                     "lock %s: an unlock that did not wait for the answer failed: %s (server %s)",
                     rlock__spec_text(hold->spec, name), rlock_strerror(code), server);
     }
+    hold->sent = (uint8_t)left;
 }
 
 void rlock__release_end(struct rlock__hold *hold, int code, int64_t now)
@@ -64,10 +68,10 @@ void rlock__release_end(struct rlock__hold *hold, int code, int64_t now)
             rlock__release_describe(call, code, "");
         }
         rlock__call_complete(call, code, NULL);
-    } else if (hold->is_sent) {
-        note_unawaited(hold, code);
     }
-    hold->is_sent = hold->is_sent && hold->owed.n > 0; /* those are released next */
+    if (hold->sent > 0) {
+        end_sent(hold, code);
+    }
     rlock__hold_leave(hold, now);
 }
 
@@ -165,7 +169,7 @@ void rlock__release_sent(struct rlock__hold *hold, int64_t now)
     assert(call->sends && !call->member);
     assert(hold->grant->release != NULL && hold->grant->release->sent);
     go_on_alone(hold, now, now);
-    hold->is_sent = true;
+    rlock__release_count_sent(hold);
     if (hold->grant->releasing && hold->line == NULL) {
         rlock__hold_hide(hold);
     }
@@ -273,6 +277,12 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
     if (call != NULL) {
         rlock__say(call, "lock %s: %s", rlock__spec_text(hold->spec, name),
                    rlock__refusal(hold->spec, grant->link->server, reply, NULL, why));
+    } else if (hold->sent > 0 && grant->failures == 0) { /* the first refusal */
+        rlock__note(hold->spec->core, RLOCK_LOG_WARNING,
+                    rlock__about("release", grant->link->server->address, class.code),
+                    "lock %s: an unlock that did not wait for the answer: %s",
+                    rlock__spec_text(hold->spec, name),
+                    rlock__refusal(hold->spec, grant->link->server, reply, NULL, why));
     }
     if (class.way == RLOCK__RETRY && call != NULL) {
         rlock__call_step(call, RLOCK__SLEEPING);

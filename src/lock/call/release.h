@@ -27,6 +27,14 @@ void rlock__release_end(struct rlock__hold *hold, int code, int64_t now);
  * the hold is neither valid nor renewed any more. due: when it is sent again, if it is not in
  * flight. */
 void rlock__release_leave(struct rlock__hold *hold, int code, int64_t due, int64_t now);
+/* An unlock returns 0 before the answer. */
+static inline void rlock__release_count_sent(struct rlock__hold *hold)
+{
+    if (hold->sent < UINT8_MAX) {
+        hold->sent++;
+    }
+}
+
 /* The release is on its way, and the call returns 0. The release goes on without it. */
 void rlock__release_sent(struct rlock__hold *hold, int64_t now);
 /* The same as rlock__release_leave(), with a text that goes with the code. */

@@ -35,6 +35,11 @@ static void begin(struct rlock__call *call, int64_t now)
         rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
         return;
     }
+    if (call->sends && hold->sent > 0 && rlock__hold_left(hold) == 0) {
+        rlock__release_describe(call, RLOCK_ENOTOWNER, "");
+        rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
+        return;
+    }
     if (hold->turn == NULL && hold->grant->releasing) { /* joins a release without caller */
         if (!rlock__detach_joins(hold, call)) {
             rlock__release_describe(call, RLOCK_ENOTOWNER, "");
@@ -211,8 +216,10 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
                        rlock__spec_text(call->spec, name), call->link->server->address);
         } else if (code == RLOCK_EINDOUBT) {
             code = owe(call, now);
-            /* behind a release that is on its way, as far as this client knows */
-            code = code == RLOCK_EINDOUBT && call->sends && hold->is_sent ? 0 : code;
+            if (code == RLOCK_EINDOUBT && call->sends && hold->sent > 0) {
+                code = 0; /* it goes behind a release that is on its way */
+                rlock__release_count_sent(hold);
+            }
         } else {
             rlock__release_describe(call, code, "");
         }

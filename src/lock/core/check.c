@@ -160,6 +160,7 @@ static void check_hold(const struct rlock__hold *hold)
 
     assert((rlock__hold_find(hold->spec->core, hold->spec, owner) == hold) == !hold->is_hidden);
     assert(RLOCK__IMPLIES(hold->is_hidden, hold->grant->releasing && hold->line == NULL));
+    assert(RLOCK__IMPLIES(hold->sent > 0, hold->busy));
     assert(RLOCK__IMPLIES(none, hold->busy)); /* otherwise nobody needs the row */
     assert(RLOCK__IMPLIES(!none, hold->view != NULL && hold->grant != NULL));
     check_line(hold);

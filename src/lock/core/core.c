@@ -295,7 +295,8 @@ void rlock__core_owner_end(struct rlock__core *core, uint64_t owner, int64_t now
 
     cancel_calls(core, NULL, owner, now);
     DL_FOREACH_SAFE(core->rows.holds, hold, after) {
-        if (hold->given && hold->owner_id == owner && hold->count > hold->members) {
+        if (hold->given && hold->owner_id == owner && hold->count > hold->members &&
+            !hold->is_hidden) { /* that one ends by itself */
             hold->is_ended = true;
             rlock__hold_lose(hold, RLOCK_LOST_OWNER_ENDED, now);
             if (!hold->busy) {

@@ -138,7 +138,11 @@ void rlock__hold_drop_levels(struct rlock__hold *hold)
 
 void rlock__hold_drop_owed(struct rlock__hold *hold)
 {
+    const uint32_t sent = hold->owed.n < hold->sent ? hold->owed.n : hold->sent;
+
     assert(hold->state == RLOCK__HOLD_LOST); /* a held hold still releases them */
+    hold->spec->core->stats.unsure += sent;
+    hold->sent = (uint8_t)(hold->sent - sent);
     drop(hold, &hold->owed);
 }
 

@@ -196,10 +196,9 @@ static void put_away(struct rlock__core *core, struct rlock__hold *hold)
 
 void rlock__hold_hide(struct rlock__hold *hold)
 {
-    if (!hold->is_hidden) {
-        rlock__table_remove(table_of(hold->spec->core, hold->by_key.hash), &hold->by_key);
-        hold->is_hidden = true;
-    }
+    assert(!hold->is_hidden);
+    rlock__table_remove(table_of(hold->spec->core, hold->by_key.hash), &hold->by_key);
+    hold->is_hidden = true;
 }
 
 void rlock__hold_free(struct rlock__hold *hold)
@@ -215,7 +214,9 @@ void rlock__hold_free(struct rlock__hold *hold)
     if (core->rows.sweep == hold) {
         core->rows.sweep = hold->next;
     }
-    rlock__hold_hide(hold);
+    if (!hold->is_hidden) {
+        rlock__table_remove(table_of(core, hold->by_key.hash), &hold->by_key);
+    }
     DL_DELETE(core->rows.holds, hold);
     if (hold->view != NULL) {
         atomic_store(&hold->view->valid_until, 0);
