@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a signal does to a thread that waits."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -171,6 +172,100 @@ def test_a_wait_for_an_answer_ends_as_well_and_the_lock_is_free_later(servers, n
         until(lambda: not lock.inspect().locked, "what was granted is given back")
         with lock:
             pass
+
+
+# A handler may run in a callback, in the main thread.
+
+
+@pytest.fixture
+def traced(url, name):
+    """A client whose next trace does as .act says, in the middle of a call."""
+
+    class Traced:
+        def act(self):
+            pass
+
+        def on_trace(self, trace):
+            act, self.act = self.act, lambda: None
+            act()
+
+    own = Traced()
+    with rlock.Client(url, on_trace=own.on_trace) as own.client:
+        yield own
+
+
+def raises_signal(number=signal.SIGUSR1):
+    return lambda: signal.raise_signal(number)
+
+
+def test_control_c_in_a_callback_reaches_the_caller(traced, other, name):
+    hold = traced.client.reentrant(name).lock()
+    traced.act = raises_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        hold.unlock()
+    assert not other.reentrant(name).inspect().locked
+    with traced.client.reentrant(name):  # it comes once
+        pass
+
+
+def test_a_handler_that_raises_in_a_callback_reaches_the_caller(traced, name, handler, caplog):
+    lock = traced.client.reentrant(name)
+    hold = lock.lock()
+    for call in (lock.inspect, lambda: hold.extend(60), hold.unlock, lock.force_unlock):
+        traced.act = raises_signal()
+        with pytest.raises(Interrupted):
+            call()
+    assert not lock.locked() and "failed" not in caplog.text
+
+
+def test_a_handler_that_raises_in_the_trace_of_a_detach_leaves_a_hold_to_end(traced, other, name, handler):
+    hold = traced.client.reentrant(name).lock()
+    traced.act = raises_signal()
+    with pytest.raises(Interrupted):
+        hold.detach(20)
+    assert other.reentrant(name).inspect().locked
+    hold.unlock()
+    assert not other.reentrant(name).inspect().locked
+
+
+def test_a_failed_callback_is_logged_though_a_handler_ran_in_it(traced, name, handler, caplog):
+    handler.act = lambda: None
+
+    def act():
+        signal.raise_signal(signal.SIGUSR1)
+        raise RuntimeError("of the callback")
+
+    hold = traced.client.reentrant(name).lock()
+    traced.act = act
+    hold.unlock()
+    assert "of the callback" in caplog.text
+
+
+def test_an_exit_in_a_callback_ends_the_loop(url, name):
+    def on_trace(trace):
+        if trace.call == rlock.Call.UNLOCK:
+            sys.exit(3)
+
+    async def works():
+        async with rlock.AsyncClient(url, on_trace=on_trace) as client:
+            await (await client.reentrant(name).lock()).unlock()
+
+    with pytest.raises(SystemExit, match="3"):
+        asyncio.run(works())
+
+
+def test_an_exit_in_a_callback_ends_the_program(url, client, name):
+    script = f"""if True:
+        import os, signal, sys, rlock
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+        on_trace = lambda trace: trace.call == rlock.Call.UNLOCK and os.kill(os.getpid(), signal.SIGTERM)
+        with rlock.Client({url!r}, on_trace=on_trace) as client:
+            client.reentrant({name!r}).lock().unlock()
+            print("it goes on")
+    """
+    program = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
+    assert (program.returncode, program.stdout, program.stderr) == (3, b"", b"")
+    assert not client.reentrant(name).inspect().locked
 
 
 def test_control_c_ends_a_program_that_waits(url, client, name):

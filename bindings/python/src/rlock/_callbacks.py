@@ -8,6 +8,7 @@ import enum
 import itertools
 import logging
 import os
+import signal
 import threading
 from typing import Any, Callable, NamedTuple, Optional, Union
 
@@ -139,12 +140,52 @@ def outside(function: Callable[..., object], *arguments: Any) -> None:
         _thread.start_new_thread(function, arguments)
 
 
+# Python runs signal handlers in the main thread, in the middle of a callback too. An exception cannot pass through the
+# library. So what a handler raised there is kept until the library has returned.
+_kept: list[BaseException] = []
+
+
 def failed(kind: Any, value: Any, trace: Any) -> None:
-    """An exception cannot pass through the library."""
-    if isinstance(value, Exception):
-        log.error("a callback failed", exc_info=(kind, value, trace))
-    else:
-        _thread.interrupt_main()  # it was a signal's: once more, outside
+    """Keeps or logs the exception that ended a callback."""
+    try:
+        if in_main_thread() and (not isinstance(value, Exception) or _is_of_a_handler(trace)):
+            _kept.append(value)
+        else:
+            log.error("a callback failed", exc_info=(kind, value, trace))
+    except BaseException as later:  # of a handler that ran here
+        _kept.append(later)
+
+
+def in_main_thread() -> bool:
+    return _thread.get_ident() == threading.main_thread().ident
+
+
+def _is_of_a_handler(trace: Any) -> bool:
+    """Whether a signal handler of the program raised it, as far as the code of handlers tells."""
+    codes = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
+    while trace is not None:
+        if trace.tb_frame.f_code in codes:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _code_of(handler: Any) -> Any:
+    """None: it is not in Python."""
+    function = handler if hasattr(handler, "__code__") else getattr(handler, "__call__", None)
+    return getattr(function, "__code__", None)
+
+
+def raise_kept() -> None:
+    if _kept and in_main_thread():
+        raise _kept.pop(0)
+
+
+def call(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls the library, and then raises what a signal handler raised in a callback."""
+    result = function(*arguments)
+    raise_kept()
+    return result
 
 
 def rlock_py_lost(loss: Any, payload: Any) -> None:

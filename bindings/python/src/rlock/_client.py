@@ -13,7 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Generic, Iterator, Optional
 
 from ._async_lock import AsyncLock
-from ._callbacks import Callbacks, Events, Login, Loss, Trace, outside
+from ._callbacks import Callbacks, Events, Login, Loss, Trace, call, outside, raise_kept
 from ._errors import Code, Error, check, error
 from ._greenlets import refuse_greenlets
 from ._hold import AsyncHold, ThreadState
@@ -44,6 +44,7 @@ class _Open:
         code = lib.rlock_client_open(opts, client)
         if code != 0:
             self.events.forget()
+            raise_kept()
         check(code)
         self.clients = [client[0]]
 
@@ -51,7 +52,7 @@ class _Open:
         """Calls it with the client, which cannot be closed meanwhile: nothing that waits."""
         self._refuse_fork()
         with self.mutex:
-            return function(self._client(), *arguments)
+            return call(function, self._client(), *arguments)
 
     @contextlib.contextmanager
     def pinned(self) -> Iterator[Any]:
@@ -76,7 +77,8 @@ class _Open:
 
     def _end_owner(self, owner: int) -> None:
         try:
-            check(self.call(lib.rlock_owner_end, owner))
+            with self.pinned() as client:
+                check(lib.rlock_owner_end(client, owner))
         except Error:
             pass  # nothing is held any more: the client is closed, or this is a child of fork
 
@@ -133,8 +135,8 @@ class BaseClient(Generic[L]):
         """
         self._prepare()
         self._open = _Open(url, self._flags, Callbacks(on_lost, on_login, on_address, on_trace), options)
-        self.uuid: str = self._open.call(lambda client: ffi.string(lib.rlock_client_uuid(client)).decode())
         self._close = weakref.finalize(self, self._open.close)  # at the end of the program as well
+        self.uuid: str = self._open.call(lambda client: ffi.string(lib.rlock_client_uuid(client)).decode())
         self._unclosed = weakref.finalize(self, _warn, f"{self!r} was not closed")  # it runs first
         self._unclosed.atexit = False
         self._begin()
@@ -208,6 +210,7 @@ class Client(BaseClient[Lock]):
         """Releases what it holds, and ends the waits on it: rlock.Closed."""
         self._unclosed.detach()
         self._close()
+        raise_kept()
 
     def __enter__(self) -> Client:
         return self
@@ -285,7 +288,7 @@ class AsyncClient(BaseClient[AsyncLock]):
 
     def _dispatch(self) -> None:
         if self._open.clients:
-            lib.rlock_client_dispatch(self._open.clients[0])
+            call(lib.rlock_client_dispatch, self._open.clients[0])
 
 
 def _lock_options(options: LockOptions) -> Any:

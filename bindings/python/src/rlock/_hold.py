@@ -7,7 +7,7 @@ import weakref
 import warnings
 from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar
 
-from ._callbacks import log
+from ._callbacks import call, log
 from ._errors import Error, check, string
 from ._operation import DROPPED, Level, already_over
 from ._rlock import ffi, lib
@@ -83,7 +83,7 @@ class Hold(BaseHold["Lock"]):
         """Has it last at least so many seconds from now. None: it is renewed from now on. It never gets shorter."""
         if not self._level.is_live():
             raise already_over()
-        check(lib.rlock_extend(self._level.handle, self.owner, lease_ms(lease), ffi.NULL))
+        check(call(lib.rlock_extend, self._level.handle, self.owner, lease_ms(lease), ffi.NULL))
 
     def detach(self, lease: Seconds) -> str:
         """Hands the hold over: Lock.adopt() takes it over with the text. The lock stays taken for that lease.

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import _thread
 import dataclasses
-import threading
 from typing import TYPE_CHECKING, Any, Callable, Generic, NamedTuple, Optional, TypeVar, Union
 
+from ._callbacks import call, in_main_thread, raise_kept
 from ._errors import Busy, Code, TimedOut, check, error, string
 from ._greenlets import refuse_greenlets
 from ._hold import BaseHold, Hold
@@ -169,7 +169,7 @@ class Lock(BaseLock):
         flags: int = 0,
     ) -> Hold:
         hold, take = self._prepare(lease, owner, flags)
-        if _thread.get_ident() != threading.main_thread().ident:
+        if not in_main_thread():
             grant = _new_grant()
             check(hold._level.take(way.waits, what, take, grant))
             hold._granted(grant)
@@ -179,6 +179,7 @@ class Lock(BaseLock):
         operation = Taking(hold._level, ended.release)
         try:
             operation.begin(way.begins, what, take)
+            raise_kept()
             ended.acquire()
             hold._granted(grant_of(operation))
             return hold
@@ -268,13 +269,13 @@ class Lock(BaseLock):
     def force_unlock(self) -> bool:
         """Opens it, whoever holds it. Returns whether somebody did."""
         was_locked = ffi.new("bool *")
-        check(lib.rlock_force_unlock(self._lock, was_locked))
+        check(call(lib.rlock_force_unlock, self._lock, was_locked))
         return bool(was_locked[0])
 
     def inspect(self) -> Info:
         """Asks the server."""
         info = new_info()
-        check(lib.rlock_inspect(self._lock, info))
+        check(call(lib.rlock_inspect, self._lock, info))
         return info_of(info)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Callable, Optional, Union
 
-from ._callbacks import Events, Loss, failed, log, outside
+from ._callbacks import Events, Loss, call, failed, log, outside, raise_kept
 from ._errors import Code, Error, Failure, Reason, error, failure_of, last_error
 from ._rlock import ffi, lib
 
@@ -111,19 +111,20 @@ class Level:
 
     def detach(self, milliseconds: int, text: Any) -> int:
         self._take_back(True)
-        code = int(lib.rlock_py_detach(self.handle, self.owner, milliseconds, text, self._live))
+        code = int(call(lib.rlock_py_detach, self.handle, self.owner, milliseconds, text, self._live))
         self.is_detached |= code == 0
         return code
 
     def unlock(self) -> int:
         self._take_back(False)
-        return int(lib.rlock_py_unlock(self.handle, self.owner, self._live))
+        return int(call(lib.rlock_py_unlock, self.handle, self.owner, self._live))
 
     def _take_back(self, is_for_detach: bool) -> None:
         code = int(lib.rlock_py_take_back(self.handle, self.owner, self._text, self._live))
         if code < 0:
             problem = last_error(code)
             self.not_taken_back(is_for_detach, code)
+            raise_kept()
             raise self.lost() if code == Code.ENOTOWNER else problem
 
     def not_taken_back(self, is_for_detach: bool, code: int) -> None:
