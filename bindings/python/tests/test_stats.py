@@ -5,6 +5,7 @@ import dataclasses
 import gc
 import math
 import os
+import signal
 import threading
 
 import pytest
@@ -12,6 +13,7 @@ from conftest import until
 from test_async import in_a_loop
 
 import rlock
+from rlock import _callbacks, _client, _stats
 from rlock._rlock import ffi
 
 
@@ -121,6 +123,28 @@ def test_a_child_of_fork_has_no_statistics(client, name):
         finally:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("reads", ["stats", "metrics"])
+def test_a_signal_handler_may_close_the_client_whose_statistics_are_read(url, monkeypatch, reads):
+    client = rlock.Client(url)
+    before = signal.signal(signal.SIGUSR1, lambda *_: client.close())
+    module, function = (_client, "stats_of") if reads == "stats" else (_stats, "_written")
+    read = getattr(module, function)
+
+    def interrupted(*arguments):
+        signal.raise_signal(signal.SIGUSR1)
+        assert client._open.events in _callbacks.events_by_number.values()  # the library has it still
+        with pytest.raises(rlock.Closed):
+            client.new_owner()
+        return read(*arguments)
+
+    monkeypatch.setattr(module, function, interrupted)
+    try:
+        assert client.stats().holds == 0 if reads == "stats" else url in rlock.metrics(client)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    until(lambda: client._open.events not in _callbacks.events_by_number.values(), "it is closed")
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ class _Open:
     def __init__(self, url: Optional[str], flags: int, callbacks: Callbacks, options: ClientOptions) -> None:
         self.pid = os.getpid()
         self.mutex = threading.RLock()  # signal handlers may come here again
+        self.pins = 0  # of the thread that has the mutex
         self.events = Events(callbacks)
         keep: list[Any] = [ffi.NULL if url is None else ffi.new("char[]", encoded(url))]
         opts = ffi.new("struct rlock_client_opts *")
@@ -50,16 +51,19 @@ class _Open:
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls it with the client, which cannot be closed meanwhile: nothing that waits."""
-        self._refuse_fork()
-        with self.mutex:
-            return call(function, self._client(), *arguments)
+        with self.pinned() as client:
+            return call(function, client, *arguments)
 
     @contextlib.contextmanager
     def pinned(self) -> Iterator[Any]:
         """The library's client, which cannot be closed meanwhile."""
         self._refuse_fork()
         with self.mutex:
-            yield self._client()
+            self.pins += 1
+            try:
+                yield self._client()
+            finally:
+                self.pins -= 1
 
     def _refuse_fork(self) -> None:
         """Before the mutex, which another thread of the parent may have had."""
@@ -83,16 +87,26 @@ class _Open:
             pass  # nothing is held any more: the client is closed, or this is a child of fork
 
     def close(self) -> None:
+        is_pinned = False
         try:
             if os.getpid() == self.pid:
                 with self.mutex:
                     client = self.clients.pop()
+                    is_pinned = self.pins != 0
             else:
                 client = self.clients.pop()
         except IndexError:
             return
         self.events.closed = True
-        outside(self._close, client)
+        if is_pinned:  # a signal handler of the thread that uses the client
+            threading.Thread(target=self._close_later, args=(client,)).start()
+        else:
+            outside(self._close, client)
+
+    def _close_later(self, client: Any) -> None:
+        with self.mutex:
+            pass  # nobody pins it any more
+        self._close(client)
 
     def _close(self, client: Any) -> None:
         if not self._end(client):  # in a callback of the library
