@@ -173,6 +173,27 @@ def test_a_collector_gives_prometheus_client_the_metrics(url, other, name, regis
     assert registry.get_sample_value("rlock_holds", {"server": url}) == 0
 
 
+def test_a_collector_gains_clients_and_a_registry_takes_one_collector(servers, url, name, registry):
+    import prometheus_client
+
+    import rlock.prometheus
+
+    collector = rlock.prometheus.Collector()
+    registry.register(collector)
+    another = servers.start()
+    with rlock.Client(url) as one, rlock.Client(another) as two:
+        collector.add(one, two)
+        collector.add(one)  # it counts once
+        for each, address in ((one, url), (two, another)):
+            each.reentrant(name).lock().unlock()
+            labels = {"server": address, "kind": "reentrant", "code": "OK"}
+            assert registry.get_sample_value("rlock_takes_total", labels) == 1
+        text = prometheus_client.generate_latest(registry).decode()
+        assert text.count("# TYPE rlock_takes_total ") == 1
+        with pytest.raises(ValueError, match="Duplicated"):  # its families would be in the page twice
+            registry.register(rlock.prometheus.Collector(one))
+
+
 def test_a_collector_keeps_no_client(url, registry):
     import rlock.prometheus
 
