@@ -125,6 +125,41 @@ async def test_an_unlock_behind_a_cancelled_detach_goes_on_though_its_task_is_ca
 
 
 @in_a_loop
+async def test_a_detach_that_is_cancelled_behind_another_one_changes_nothing(stalled, name):
+    url, stop, go_on = stalled
+    async with watched_in_a_loop(url) as (own, losses):
+        lock = own.reentrant(name)
+        hold = await lock.lock()
+        stop()
+        for _ in range(3):
+            assert await cancelled_detach(hold) is None  # the later ones wait, and never begin
+        go_on()
+        await soon(lambda: asyncio.sleep(0, not hold._level.is_waiting()), "the answer is read")
+        assert not hold.is_valid() and await lock.locked()
+        await hold.unlock()
+        assert not await lock.locked()
+    assert losses == []
+
+
+@in_a_loop
+async def test_a_detach_that_is_cancelled_while_it_takes_the_hold_back_leaves_a_valid_hold(stalled, name):
+    url, stop, go_on = stalled
+    with rlock.Client(url) as client:
+        async with watched_in_a_loop(url) as (own, losses):
+            lock = own.reentrant(name)
+            hold = await lock.lock()
+            await detached_unseen(client, hold)
+            stop()
+            assert await cancelled_detach(hold) is None
+            go_on()
+            await soon(lambda: asyncio.sleep(0, not hold._level.is_waiting()), "it is taken back")
+            assert hold.is_valid()
+            await hold.unlock()
+            assert not await lock.locked()
+        assert losses == []
+
+
+@in_a_loop
 async def test_a_hold_that_is_dropped_after_a_cancelled_detach_is_unlocked_and_reported(url, client, name):
     for seen in (False, True):
         async with watched_in_a_loop(url) as (own, losses):

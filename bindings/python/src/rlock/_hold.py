@@ -136,8 +136,10 @@ class AsyncHold(BaseHold["AsyncLock"]):
     async def detach(self, lease: Seconds) -> str:
         """Hands the hold over: AsyncLock.adopt() takes it over with the text. The lock stays taken for that lease.
 
-        Then the hold is over, as after an unlock. If the call fails, the program detaches again, or unlocks. So it
-        does if the task is cancelled meanwhile: the hold is not valid then, whether or not the server has detached it.
+        Then the hold is over, as after an unlock. If the call fails, the program detaches again, or unlocks.
+
+        If the task is cancelled meanwhile, the detach goes on, and nobody receives its text. The program detaches again,
+        or unlocks. The hold is not valid until such a call takes it back, or the detach fails.
         """
         return await self.lock._detach(self._level, detached_ms(lease))
 

@@ -18,6 +18,8 @@ DROPPED = "the program dropped the hold without unlocking it"
 class Operation:
     """One async call of a handle. wake() runs when it is complete: on the dispatcher thread, or in the loop."""
 
+    is_abandoned = False  # nobody waits for it: it need not begin
+
     def __init__(self, handle: Any, wake: Callable[[], None]) -> None:
         self.handle = handle  # the struct rlock_handle, which lives as long as this
         self.code: int = lib.RLOCK_EINVAL  # until it is complete
@@ -172,7 +174,8 @@ class Level:
     def proceed(self) -> bool:
         """Begins what waits. Returns whether anything did."""
         with _waiting_mutex:
-            waiting, self._waiting = self._waiting or [], None
+            waiting = [each for each in self._waiting or [] if not each[0].is_abandoned]
+            self._waiting = None
         for operation, begin in waiting:
             try:
                 self._begin(operation, begin)
@@ -225,10 +228,9 @@ class Detaching(Operation):
         self.text = b""
         self._level = level
         self._is_settled = False
-        self._is_abandoned = False
 
     def begin(self, function: Callable[..., int], *arguments: Any) -> None:
-        if not self._is_abandoned:  # while it waited
+        if not self.is_abandoned:  # while it waited
             super().begin(function, *arguments)
 
     def settle(self, op: Any) -> None:
@@ -241,7 +243,7 @@ class Detaching(Operation):
                 self._level.is_detached = True
             else:
                 self._level.grant()
-            is_abandoned = self._is_abandoned
+            is_abandoned = self.is_abandoned
             if is_abandoned and self.text:
                 self._level.unseen(self.text)
         has_gone_on = is_abandoned and self._level.proceed()
@@ -251,7 +253,7 @@ class Detaching(Operation):
     def abandon(self) -> None:
         """Nobody receives the text: the task was cancelled. settle() may run at the same time in another thread."""
         with _waiting_mutex:
-            self._is_abandoned = True
+            self.is_abandoned = True
             if self.text:
                 self._level.unseen(self.text)
             elif self.op[0] != ffi.NULL and not self._is_settled:
