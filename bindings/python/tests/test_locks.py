@@ -14,7 +14,7 @@ from conftest import Witness, until
 
 import rlock
 from rlock import _errors, _operation
-from rlock._rlock import lib
+from rlock._rlock import ffi, lib
 
 KINDS = ["reentrant", "nonreentrant", "spin", "fenced", "fair"]
 
@@ -423,3 +423,9 @@ def test_a_condition_over_a_lock_excludes_another_process(client, other, name):
     with pytest.raises(RuntimeError):
         condition.notify()
     assert not theirs.locked()
+
+
+def test_options_of_a_lock_are_those_of_the_header_but_for_what_the_readme_names():
+    members = {name.removesuffix("_ms") for name, _ in ffi.typeof("struct rlock_opts").fields}
+    flags = {name[len("RLOCK_LOCK_") :].lower() for name in dir(lib) if name.startswith("RLOCK_LOCK_")}
+    assert set(rlock.LockOptions.__annotations__) == (members | flags) - {"size", "name_len", "flags", "sent_unlock"}

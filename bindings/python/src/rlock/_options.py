@@ -54,7 +54,7 @@ class ClientOptions(TypedDict, total=False):
 
 
 class LockOptions(TypedDict, total=False):
-    """Those of struct rlock_opts, as in ClientOptions."""
+    """Those of struct rlock_opts, like those in ClientOptions. RLOCK_LOCK_SENT_UNLOCK is not there yet."""
 
     max_hold: Seconds
     linger: Seconds
