@@ -141,8 +141,8 @@ class BaseClient(Generic[L]):
     ) -> None:
         """Opens it. The callbacks, except on_lost, must neither wait nor call this package. Several threads may run them.
 
-        on_login(server, is_sentinel) returns user and password for each connection; None: as the options say. An
-        exception fails the connection, and the client tries again.
+        on_login(server, is_sentinel) returns the user and the password of each connection, as a pair. If one of them is
+        None, the client uses the one in its options. An exception fails the connection, and the client tries again.
         on_address(host, port, is_sentinel) returns the host and the port where this client reaches that server. After
         an exception the address stays as it is.
         on_trace(trace) receives each call that asked a server, before the call returns.
