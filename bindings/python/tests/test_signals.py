@@ -241,6 +241,15 @@ def test_a_failed_callback_is_logged_though_a_handler_ran_in_it(traced, name, ha
     assert "of the callback" in caplog.text
 
 
+def test_control_c_in_a_callback_of_the_opening_leaves_no_client():
+    def on_address(host, port, is_sentinel):
+        signal.raise_signal(signal.SIGINT)
+        return host, port
+
+    with pytest.raises(KeyboardInterrupt):
+        rlock.Client("redis://127.0.0.1:1", on_address=on_address)
+
+
 def test_an_exit_in_a_callback_ends_the_loop(url, name):
     def on_trace(trace):
         if trace.call == rlock.Call.UNLOCK:
