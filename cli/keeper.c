@@ -36,6 +36,8 @@ struct keeper {
     char text[CLI_MAILBOX_TEXT];
     int64_t told_ms; /* validity that is left when the process is told to stop */
     bool told;       /* … and it has been told since the last renewal */
+    bool must_end;   /* a signal has asked the keeper to end … */
+    bool passed_on;  /* … and the process has been told */
     int timer_fd;
 };
 
@@ -173,13 +175,10 @@ static int take(struct keeper *keeper)
 
 /* ---- Keeping it ---- */
 
-static void stop_process(struct keeper *keeper)
+static void stop_process(const struct keeper *keeper)
 {
-    if (!keeper->told) {
-        cli_process_signal(&keeper->process, SIGTERM);
-        cli_process_signal(&keeper->process, SIGCONT); /* a stopped one could not end itself */
-        keeper->told = true;
-    }
+    cli_process_signal(&keeper->process, SIGTERM);
+    cli_process_signal(&keeper->process, SIGCONT); /* a stopped one could not end itself */
 }
 
 static void await_event(const struct keeper *keeper)
@@ -205,8 +204,9 @@ static bool is_kept(struct keeper *keeper)
 
     if (valid_ms > keeper->told_ms) {
         keeper->told = false;
-    } else {
+    } else if (!keeper->told) {
         stop_process(keeper);
+        keeper->told = true;
     }
     return valid_ms > 0;
 }
@@ -228,6 +228,24 @@ static bool is_deserted(struct keeper *keeper)
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
+/*
+ * A signal to the keeper ends the process, and the keeper holds the lock until then: the process
+ * still works under it. A service manager signals both at once. While the command has not printed
+ * its text the signal waits, because the command may be about to call the keeper off.
+ */
+static void take_signals(struct keeper *keeper)
+{
+    int signo;
+
+    while ((signo = cli_signals_read(&keeper->signals)) != 0) {
+        keeper->must_end |= signo == SIGTERM || signo == SIGINT || signo == SIGHUP;
+    }
+    if (keeper->must_end && !keeper->passed_on && keeper->command_fd < 0) {
+        stop_process(keeper);
+        keeper->passed_on = true;
+    }
+}
+
 /* Returns the client that asks for the release, or -1: the hold is lost, or nobody needs it. */
 static int keep_until_asked(struct keeper *keeper)
 {
@@ -235,10 +253,10 @@ static int keep_until_asked(struct keeper *keeper)
 
     do {
         await_event(keeper);
-        if (!is_kept(keeper) || is_deserted(keeper) || cli_process_ended(&keeper->process) ||
-            cli_signals_ending(&keeper->signals) != 0) {
+        if (!is_kept(keeper) || is_deserted(keeper) || cli_process_ended(&keeper->process)) {
             return -1;
         }
+        take_signals(keeper);
         client = cli_mailbox_take(&keeper->mailbox);
     } while (client < 0);
     return client;

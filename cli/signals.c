@@ -82,16 +82,21 @@ static bool is_ending(int signo)
     return false;
 }
 
-int cli_signals_ending(const struct cli_signals *signals)
+int cli_signals_read(const struct cli_signals *signals)
 {
     struct signalfd_siginfo info;
 
-    while (caught_signal == 0 && read(signals->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+    while (read(signals->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (is_ending((int)info.ssi_signo)) {
             return (int)info.ssi_signo;
         }
     }
-    return cli_signals_caught();
+    return 0;
+}
+
+int cli_signals_ending(const struct cli_signals *signals)
+{
+    return cli_signals_caught() != 0 ? cli_signals_caught() : cli_signals_read(signals);
 }
 
 void cli_signals_restore(const struct cli_signals *signals)

@@ -26,6 +26,9 @@ int cli_signals_caught(void);
 /* Blocks them; from now on they are read from signals->fd. Returns 0, or an errno. */
 int cli_signals_block(struct cli_signals *signals);
 
+/* Returns the next ending signal from signals->fd, 0 for none. Does not wait. */
+int cli_signals_read(const struct cli_signals *signals);
+
 /* Returns an ending signal that has arrived, either caught or read from signals->fd; 0 for none.
  * Does not wait. */
 int cli_signals_ending(const struct cli_signals *signals);

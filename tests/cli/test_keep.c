@@ -60,22 +60,102 @@ COMMAND_TEST(a_keeper_gives_the_lock_back_when_its_process_ends)
     assert_int_equal(COMMAND_STATUS("release", "a", text), 122);
 }
 
-COMMAND_TEST(a_signal_has_the_keeper_give_the_lock_back)
+/* A script that takes "a", and whose handler of SIGTERM works until the file "done" exists. */
+static struct command start_script_with_handler(void)
+{
+    (void)unlink(in_dir("ready"));
+    (void)unlink(in_dir("ending"));
+    (void)unlink(in_dir("done"));
+    return script_start("\"$RLOCK\" acquire --renewed-lease " SHORT_LEASE
+                        " --keep $$ a >\"$DIR/text\" || exit\n"
+                        "finish() {\n"
+                        "    : >\"$DIR/ending\"\n"
+                        "    until [ -e \"$DIR/done\" ]; do sleep 0.02; done\n"
+                        "    exit 3\n"
+                        "}\n"
+                        "trap finish TERM\n"
+                        ": >\"$DIR/ready\"\n"
+                        "while :; do sleep 0.02; done");
+}
+
+static bool exists(const char *name)
+{
+    return access(in_dir(name), F_OK) == 0;
+}
+
+COMMAND_TEST(a_signal_to_the_keeper_ends_the_process_before_the_lock)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
-    const pid_t process = start_process();
-    char text[COMMAND_TEXT];
 
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        const struct command script = start_script_with_handler();
         pid_t keeper;
 
-        command_text(COMMAND("acquire", "--keep", number(process), "a"), text);
+        assert_true(TEST_EVENTUALLY(exists("ready"), 10000));
         keeper = holder_of("a");
         (void)kill(keeper, signals[i]);
+        assert_true(TEST_EVENTUALLY(exists("ending"), 10000));
+        assert_int_equal(COMMAND_STATUS("run", "--wait", "0", "a", "--", "true"), 123);
+        assert_true(process_lives(keeper));
+        write_file(in_dir("done"), "", 0600);
+        assert_int_equal(command_status(script), 3);
         assert_true(is_free_soon("a"));
         assert_true(is_gone_soon(keeper));
     }
+}
+
+COMMAND_TEST(a_signal_to_the_keeper_continues_a_stopped_process)
+{
+    const pid_t process = start_process();
+    char text[COMMAND_TEXT];
+    pid_t keeper;
+
+    command_text(COMMAND("acquire", "--keep", number(process), "a"), text);
+    keeper = holder_of("a");
+    (void)kill(process, SIGSTOP);
+    (void)kill(keeper, SIGTERM);
+    assert_int_equal(end_of(process), SIGTERM);
+    assert_true(is_free_soon("a"));
+    assert_true(is_gone_soon(keeper));
+}
+
+COMMAND_TEST(a_keeper_ignores_other_signals)
+{
+    static const int signals[] = {SIGQUIT, SIGUSR1, SIGUSR2};
+    const pid_t process = start_process();
+    char text[COMMAND_TEXT];
+    pid_t keeper;
+
+    command_text(COMMAND("acquire", "--renewed-lease", SHORT_LEASE, "--keep", number(process), "a"),
+                 text);
+    keeper = holder_of("a");
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        (void)kill(keeper, signals[i]);
+        assert_true(fixture_wait_renewed(&fixture, SHORT_LEASE_MS));
+    }
+    assert_true(process_lives(process));
+    assert_int_equal(COMMAND_STATUS("release", "a", text), 0);
     (void)end_process(process);
+}
+
+COMMAND_TEST(a_process_that_ignores_the_signal_keeps_its_lock)
+{
+    const struct command script = start_script_with_handler();
+    char text[COMMAND_TEXT];
+    pid_t keeper;
+
+    assert_true(TEST_EVENTUALLY(exists("ready"), 10000));
+    keeper = holder_of("a");
+    (void)kill(keeper, SIGTERM);
+    assert_true(TEST_EVENTUALLY(exists("ending"), 10000));
+    assert_true(fixture_wait_renewed(&fixture, SHORT_LEASE_MS));
+    test_text(text, sizeof(text), "%s", file_text(in_dir("text")));
+    *strchrnul(text, '\n') = '\0';
+    assert_int_equal(COMMAND_STATUS("release", "a", text), 0);
+    assert_false(is_held("a"));
+    assert_true(is_gone_soon(keeper));
+    write_file(in_dir("done"), "", 0600);
+    assert_int_equal(command_status(script), 3);
 }
 
 COMMAND_TEST(scripts_exclude_each_other_by_keepers)
