@@ -88,9 +88,11 @@ static int fail_without_text(const struct keep *keep)
     return WEXITSTATUS(status);
 }
 
-/* Ends the keeper's wait, and returns `status` when nothing is left. */
+/* Ends the keeper's wait, and returns `status` when nothing is left. SIGCONT comes first: a keeper
+ * that already ends may be under LeakSanitizer, which hangs if SIGCONT cancels its stop. */
 static int call_off(const struct keep *keep, int signo, int status)
 {
+    (void)kill(keep->keeper, SIGCONT); /* a stopped one could not end itself */
     (void)kill(keep->keeper, signo);
     (void)reap(keep);
     return status;

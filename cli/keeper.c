@@ -81,11 +81,13 @@ static void replace_by_null(int fd)
 /*
  * Leaves the process group of the command, so that no signal of a terminal reaches the keeper. The
  * keeper stays in the session: Linux may group tasks by session, and lets a group with one task
- * wait for seconds beside busy ones (CONTRIBUTING.md). If the command ends before it has the text,
- * SIGTERM ends the wait.
+ * wait for seconds beside busy ones (CONTRIBUTING.md). A terminal with tostop must not stop the
+ * keeper when it writes a message. If the command ends before it has the text, SIGTERM ends the
+ * wait.
  */
 static int settle_down(struct keeper *keeper, pid_t command)
 {
+    (void)signal(SIGTTOU, SIG_IGN);
     (void)setpgid(0, 0);
     (void)signal(SIGTERM, SIG_DFL); /* even if it was ignored */
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);

@@ -100,36 +100,76 @@ struct command command_start(const char *const *words)
     return command;
 }
 
+_Noreturn static void become_script(const struct command *command, const char *script, pid_t parent)
+{
+    get_ready(command, parent);
+    (void)execl("/bin/sh", "sh", "-c", script, (char *)NULL);
+    _exit(99);
+}
+
+/* Before the fork: the child inherits them. */
+static void set_script_variables(void)
+{
+    (void)setenv("RLOCK", command_binary(), 1);
+    (void)setenv("DIR", test_dir(), 1);
+}
+
 struct command script_start(const char *script)
 {
     const pid_t parent = getpid();
     struct command command = new_command();
 
-    (void)setenv("RLOCK", command_binary(), 1);
-    (void)setenv("DIR", test_dir(), 1);
+    set_script_variables();
     command.pid = test_must(fork(), "fork");
     if (command.pid == 0) {
-        get_ready(&command, parent);
-        (void)execl("/bin/sh", "sh", "-c", script, (char *)NULL);
-        _exit(99);
+        become_script(&command, script, parent);
     }
     return command;
 }
 
-struct command command_start_on_terminal(const char *const *words, int *ret_master)
+static int open_terminal(void)
 {
     const int master = test_must(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), "posix_openpt");
-    const pid_t parent = getpid();
-    struct command command = new_command();
 
     (void)test_must(grantpt(master), "grantpt");
     (void)test_must(unlockpt(master), "unlockpt");
+    return master;
+}
+
+/* In the child: begins a session whose terminal is standard input. */
+static void lead_session(int master)
+{
+    (void)setsid();
+    (void)dup2(test_must(open(ptsname(master), O_RDWR), "pts"), STDIN_FILENO);
+    (void)test_must(ioctl(STDIN_FILENO, TIOCSCTTY, 0), "TIOCSCTTY");
+}
+
+struct command command_start_on_terminal(const char *const *words, int *ret_master)
+{
+    const int master = open_terminal();
+    const pid_t parent = getpid();
+    struct command command = new_command();
+
     command.pid = test_must(fork(), "fork");
     if (command.pid == 0) {
-        (void)setsid();
-        (void)dup2(test_must(open(ptsname(master), O_RDWR), "pts"), STDIN_FILENO);
-        (void)test_must(ioctl(STDIN_FILENO, TIOCSCTTY, 0), "TIOCSCTTY");
+        lead_session(master);
         become(&command, words, parent);
+    }
+    *ret_master = master;
+    return command;
+}
+
+struct command script_start_on_terminal(const char *script, int *ret_master)
+{
+    const int master = open_terminal();
+    const pid_t parent = getpid();
+    struct command command = new_command();
+
+    set_script_variables();
+    command.pid = test_must(fork(), "fork");
+    if (command.pid == 0) {
+        lead_session(master);
+        become_script(&command, script, parent);
     }
     *ret_master = master;
     return command;

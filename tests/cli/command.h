@@ -29,6 +29,9 @@ struct command script_start(const char *script);
  * *ret_master. */
 struct command command_start_on_terminal(const char *const *words, int *ret_master);
 
+/* The same for a script. */
+struct command script_start_on_terminal(const char *script, int *ret_master);
+
 /* Waits for its end: the exit status, 128 + signal, or -1 after killing it at the deadline. A
  * server has one second for its answer: if the machine took much of that, what fails is run again.
  */

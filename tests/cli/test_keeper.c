@@ -176,6 +176,54 @@ COMMAND_TEST(a_terminal_ends_the_wait_and_no_keeper)
     (void)end_process(process);
 }
 
+/* With tostop the terminal stops a background process that writes. */
+COMMAND_TEST(a_keeper_may_write_to_its_terminal)
+{
+    char shown[300] = "";
+    struct command script;
+    int master;
+
+    script =
+        script_start_on_terminal("stty tostop && exec 2>/dev/tty && \"$RLOCK\" acquire --keep $$ "
+                                 "--url rediss://localhost:1 --cacert /does/not/exist a",
+                                 &master);
+    assert_int_equal(command_status(script), 65);
+    assert_true(read(master, shown, sizeof(shown) - 1) > 0);
+    assert_contains(shown, "rlock: ");
+    (void)close(master);
+}
+
+/* Returns the child of a process that has one. */
+static pid_t child_of(pid_t parent)
+{
+    struct command command;
+    const char *path;
+    char script[100];
+
+    test_text(script, sizeof(script), "grep -ls '^PPid:.%d$' /proc/[0-9]*/status; true",
+              (int)parent);
+    command = script_start(script);
+    assert_int_equal(command_status(command), 0);
+    path = file_text(command.out);
+    assert_int_equal(strncmp(path, "/proc/", 6), 0);
+    return (pid_t)strtol(path + 6, NULL, 10);
+}
+
+COMMAND_TEST(a_stopped_keeper_does_not_hold_up_the_end_of_a_wait)
+{
+    const pid_t process = start_process();
+    struct command holder = hold_a("30s"), command;
+
+    command = COMMAND("acquire", "--keep", number(process), "a");
+    assert_true(TEST_EVENTUALLY(somebody_waits(), 10000));
+    test_freeze(child_of(command.pid));
+    (void)kill(command.pid, SIGINT);
+    assert_int_equal(command_status(command), 128 + SIGINT);
+    assert_true(TEST_EVENTUALLY(!somebody_waits(), 5000));
+    end_command(&holder);
+    (void)end_process(process);
+}
+
 COMMAND_TEST(a_wait_ends_with_the_process)
 {
     const pid_t process = start_process();
