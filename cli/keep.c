@@ -206,7 +206,10 @@ int cli_keep_release(const struct cli_options *opts)
         }
         return status;
     case ECONNREFUSED:
-        cli_say(opts, name, "the keeper is gone: it released the lock, or lost it");
+        cli_say(
+            opts, name,
+            "no keeper of this text on this machine, or in this network namespace: it has ended, "
+            "or runs elsewhere");
         return CLI_EXIT_LOST;
     case EPERM:
         cli_say(opts, name, "the keeper belongs to another user");

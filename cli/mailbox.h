@@ -43,8 +43,8 @@ void cli_mailbox_close(struct cli_mailbox *box);
 
 /*
  * Asks the keeper of the text to release the lock `name`, and waits for its answer. Returns 0, or
- * an errno: ECONNREFUSED (the keeper is gone), EPERM (another user's), ETIMEDOUT (no answer). After
- * 0, *ret_status is the exit status, and ret_reason says why if it is not 0.
+ * an errno: ECONNREFUSED (no such keeper here), EPERM (another user's), ETIMEDOUT (no answer).
+ * After 0, *ret_status is the exit status, and ret_reason says why if it is not 0.
  */
 int cli_mailbox_ask(const char *text, const char *name, int *ret_status,
                     char ret_reason[static CLI_MAILBOX_ANSWER]);
