@@ -98,17 +98,40 @@ static int call_off(const struct keep *keep, int signo, int status)
     return status;
 }
 
+/* The keeper has ended while the command printed the text. That takes as long as the reader of a
+ * full pipe likes. A reader that is quick may have used the text already. */
+static int fail_after_text(const struct keep *keep)
+{
+    const int status = reap(keep);
+
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CLI_EXIT_OK) {
+        return CLI_EXIT_OK;
+    }
+    if (WIFSIGNALED(status)) {
+        cli_say(keep->opts, NULL, "signal %d ended the keeper: the text is void", WTERMSIG(status));
+    } else if (WEXITSTATUS(status) == CLI_EXIT_LOST) {
+        cli_say(keep->opts, NULL, "the hold ended before the text was printed: the text is void");
+    } else {
+        cli_say(keep->opts, NULL, "process %d ended before the text was printed: the text is void",
+                (int)keep->process.pid);
+    }
+    return CLI_EXIT_LOST;
+}
+
 /* Prints the text. The keeper stays only if that has worked; main() says so otherwise. */
 static int print_text(const struct keep *keep, const char *text)
 {
     const bool is_printed = puts(text) >= 0 && fflush(stdout) == 0;
 
-    if (is_printed && send(keep->fd, "", 1, MSG_NOSIGNAL) == 1) {
-        (void)close(keep->fd);
-        return CLI_EXIT_OK;
+    if (!is_printed) {
+        (void)reap(keep);
+        return CLI_EXIT_OWN;
     }
-    (void)reap(keep);
-    return is_printed ? CLI_EXIT_LOST : CLI_EXIT_OWN;
+    if (send(keep->fd, "", 1, MSG_NOSIGNAL) != 1) {
+        return fail_after_text(keep);
+    }
+    (void)close(keep->fd);
+    return CLI_EXIT_OK;
 }
 
 static int await_text(const struct keep *keep)

@@ -283,15 +283,24 @@ static void release(struct keeper *keeper, int client)
     }
 }
 
+/* Only a command that has not printed the text yet reads the status. */
 static int keep(struct keeper *keeper)
 {
+    bool is_lost;
+    int client;
+
     replace_by_null(STDERR_FILENO);
     if (send(keeper->command_fd, keeper->text, strlen(keeper->text), MSG_NOSIGNAL) < 0) {
         release(keeper, -1);
         return CLI_EXIT_OWN;
     }
-    release(keeper, keep_until_asked(keeper));
-    return CLI_EXIT_OK;
+    client = keep_until_asked(keeper);
+    is_lost = !rlock_is_valid(keeper->team.lock);
+    release(keeper, client);
+    if (client >= 0) {
+        return CLI_EXIT_OK;
+    }
+    return is_lost ? CLI_EXIT_LOST : CLI_EXIT_OWN;
 }
 
 static void close_keeper(struct keeper *keeper)

@@ -3,11 +3,13 @@
 #include "keeper.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -257,6 +259,104 @@ COMMAND_TEST(a_command_that_is_killed_before_it_prints_leaves_nothing)
     assert_true(is_free_soon("a"));
     assert_true(is_gone_soon(keeper));
     (void)end_process(process);
+}
+
+/* Standard output of a command: a pipe that is full until somebody reads it. */
+static int open_full_pipe(void)
+{
+    static const char bytes[4096];
+    int fd;
+
+    (void)unlink(in_dir("pipe"));
+    (void)test_must(mkfifo(in_dir("pipe"), 0600), "mkfifo");
+    fd = test_must(open(in_dir("pipe"), O_RDWR | O_NONBLOCK | O_CLOEXEC), "pipe");
+    while (write(fd, bytes, sizeof(bytes)) > 0) {
+    }
+    return fd;
+}
+
+/* Whether the process is inside write(). Skips the test if the kernel does not say. */
+static bool is_writing(pid_t pid)
+{
+    char path[64];
+    const char *text;
+    long call;
+
+    test_text(path, sizeof(path), "/proc/%d/syscall", (int)pid);
+    text = file_text(path);
+    if (*text == '\0') {
+        skip();
+    }
+    call = *text == 'r' ? -1 : strtol(text, NULL, 10); /* "running" */
+    return call == SYS_write || call == SYS_writev;
+}
+
+/* Starts a command that gets the lock, and waits for room to print the text. */
+static struct command start_printing(pid_t process)
+{
+    struct command command;
+    char script[300];
+
+    test_text(script, sizeof(script),
+              "exec \"$RLOCK\" acquire --renewed-lease " SHORT_LEASE " --keep %d a >\"$DIR/pipe\"",
+              (int)process);
+    command = script_start(script);
+    assert_true(TEST_EVENTUALLY(is_writing(command.pid), 10000));
+    return command;
+}
+
+/* Whether a child of a command has ended with all its threads: the last one closes its sockets. */
+static bool is_zombie(pid_t pid)
+{
+    char path[64];
+    const char *text;
+
+    test_text(path, sizeof(path), "/proc/%d/status", (int)pid);
+    text = file_text(path);
+    return strstr(text, "State:\tZ") != NULL && strstr(text, "Threads:\t1\n") != NULL;
+}
+
+/* Makes room in the pipe for the text. Returns what the command says after it has failed. */
+static const char *failure_after_text(const struct command *command, int pipe)
+{
+    static char bytes[1 << 20];
+    ssize_t len;
+
+    assert_true(read(pipe, bytes, 4096) > 0);
+    assert_int_equal(command_status(*command), 122);
+    len = read(pipe, bytes, sizeof(bytes));
+    assert_true(len > 0);
+    assert_non_null(memmem(bytes, (size_t)len, "keeper:", 7));
+    (void)close(pipe);
+    return file_text(command->err);
+}
+
+COMMAND_TEST(a_text_that_is_void_when_it_is_printed_is_a_failure_with_a_reason)
+{
+    enum { PROCESS_ENDS, HOLD_ENDS, KEEPER_ENDS };
+    static const char *const reasons[] = {
+        [PROCESS_ENDS] = " ended before the text was printed: the text is void\n",
+        [HOLD_ENDS] = "rlock: the hold ended before the text was printed: the text is void\n",
+        [KEEPER_ENDS] = "rlock: signal 9 ended the keeper: the text is void\n",
+    };
+
+    for (int what = PROCESS_ENDS; what <= KEEPER_ENDS; what++) {
+        const pid_t process = start_process();
+        const int pipe = open_full_pipe();
+        const struct command command = start_printing(process);
+        const pid_t keeper = holder_of("a");
+
+        if (what == PROCESS_ENDS) {
+            (void)kill(process, SIGKILL);
+        } else if (what == HOLD_ENDS) {
+            assert_int_equal(test_server_int(fixture.server, "DEL a"), 1);
+        } else {
+            (void)kill(keeper, SIGKILL);
+        }
+        assert_true(TEST_EVENTUALLY(is_zombie(keeper), 10000));
+        assert_contains(failure_after_text(&command, pipe), reasons[what]);
+        (void)end_process(process);
+    }
 }
 
 COMMAND_TEST(a_text_that_cannot_be_printed_is_not_kept)
