@@ -141,6 +141,10 @@ COMMAND_TEST(help_on_a_command_lists_the_exit_statuses_of_that_command_alone)
     assert_false(has_exit("ls", "  123  "));
     assert_false(has_exit("doctor", "  123  "));
     assert_true(has_exit("doctor", "   69  the server cannot be reached"));
+    assert_true(has_exit("acquire", "   69  the server cannot be reached, no quorum"));
+    assert_false(has_exit("extend", "no quorum"));
+    assert_true(has_exit("release", "the keeper belongs to another user"));
+    assert_false(has_exit("acquire", "the keeper belongs to another user"));
 }
 
 /* What the shell completes while this lock is held; the script fails if that is wrong. */
