@@ -34,7 +34,7 @@ static const struct verb verbs[] = {
      "With --keep a process in the background holds the lock and renews it while PID lives. If\n"
      "it loses the lock, it sends SIGTERM to PID.\n",
      "  text=$(rlock acquire --lease 10m deploy)       a lock over several commands\n"
-     "  text=$(rlock acquire --keep $$ deploy)         a lock for the rest of a script\n"},
+     "  text=$(rlock acquire --keep $$ job) || exit    a lock for the rest of a script\n"},
     {CLI_EXTEND, "extend", cli_extend, "[options] NAME TEXT", 2, 2,
      "Keeps the lock of the text for another --lease, and prints a new text. The old text is "
      "void.\n",
