@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rlock acquire --keep and rlock release, as far as they are not the keeper: see keeper.h. */
+/* rlock acquire --keep, and rlock release with a keeper's text. keeper.c is the keeper itself. */
 #include "keeper.h"
 #include "mailbox.h"
 #include "say.h"

@@ -34,10 +34,10 @@ struct keeper {
     struct cli_team team;
     struct cli_mailbox mailbox;
     char text[CLI_MAILBOX_TEXT];
-    int64_t told_ms; /* validity that is left when the process is told to stop */
-    bool told;       /* … and it has been told since the last renewal */
-    bool must_end;   /* a signal has asked the keeper to end … */
-    bool passed_on;  /* … and the process has been told */
+    int64_t report_ms; /* validity that is left when the coming loss is reported to the process */
+    bool reported;     /* … and it has been reported since the last renewal */
+    bool must_end;     /* a signal has asked the keeper to end … */
+    bool passed_on;    /* … and the keeper has passed it on to the process */
     int timer_fd;
 };
 
@@ -166,7 +166,7 @@ static int take(struct keeper *keeper)
     no_signals = cli_signals_block(&keeper->signals);
     if (code == 0 && no_signals == 0 && cli_signals_caught() == 0 &&
         rlock_is_valid(keeper->team.lock)) {
-        keeper->told_ms = cli_told_ms(grant.lease_ms);
+        keeper->report_ms = cli_report_ms(grant.lease_ms);
         return CLI_EXIT_OK;
     }
     if (code == 0) {
@@ -193,22 +193,22 @@ static void await_event(const struct keeper *keeper)
                            {.fd = keeper->mailbox.fd, .events = POLLIN}};
     const int64_t valid_ms = rlock_valid_ms(keeper->team.lock);
 
-    cli_timer_set(keeper->timer_fd, keeper->told ? valid_ms : valid_ms - keeper->told_ms);
+    cli_timer_set(keeper->timer_fd, keeper->reported ? valid_ms : valid_ms - keeper->report_ms);
     (void)poll(fds, sizeof(fds) / sizeof(fds[0]), cli_process_pause_ms(&keeper->process));
     cli_drain(keeper->timer_fd);
     cli_drain(keeper->sink.lost_fd);
 }
 
-/* Whether the process may still rely on the lock. Tells it to stop when that is about to end. */
+/* Whether the process may still rely on the lock. Stops it when that is about to end. */
 static bool is_kept(struct keeper *keeper)
 {
     const int64_t valid_ms = rlock_valid_ms(keeper->team.lock);
 
-    if (valid_ms > keeper->told_ms) {
-        keeper->told = false;
-    } else if (!keeper->told) {
+    if (valid_ms > keeper->report_ms) {
+        keeper->reported = false;
+    } else if (!keeper->reported) {
         stop_process(keeper);
-        keeper->told = true;
+        keeper->reported = true;
     }
     return valid_ms > 0;
 }

@@ -4,10 +4,10 @@
  * process lives.
  *
  *   command   starts the keeper before any client is open, and waits for its text. It prints the
- *             text and tells the keeper so. Until then the keeper gives the lock back if the
- *             command ends, however that happens.
- *   keeper    takes the lock and sends the text. From then on it has no standard error,
- *             and passes a signal on to the process, which still works under the lock.
+ *             text, and then confirms that to the keeper. Until then the keeper gives the lock
+ *             back if the command ends, however that happens.
+ *   keeper    takes the lock and sends the text. From then on it has no standard error. It passes
+ *             a signal on to the process, which still works under the lock.
  */
 #ifndef RLOCK_CLI_KEEPER_H
 #define RLOCK_CLI_KEEPER_H

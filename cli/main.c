@@ -159,7 +159,8 @@ static int check_operands(const struct verb *verb, const struct cli_options *opt
     return CLI_EXIT_OK;
 }
 
-/* A keeper renews its hold, which is of any lock. A text's lease is fixed. */
+/* A keeper can hold any lock, and renews it. Without a keeper, the text stands for one lock on one
+ * server, and its lease is fixed. */
 static int check_keep(const struct cli_options *opts)
 {
     const bool is_several = opts->is_redlock || opts->n_names > 0;

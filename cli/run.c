@@ -201,7 +201,7 @@ static void say_lost(const struct run *run, enum cli_stage stage)
 {
     static const char *const fates[] = {
         [CLI_RUNNING] = "before the command had ended",
-        [CLI_TOLD] = "while the command was told to stop",
+        [CLI_REPORTED] = "while the command was told to stop",
         [CLI_KILLED] = "while the command ran, which was killed",
     };
     const int reason = atomic_load(&run->sink.reason);

@@ -8,26 +8,26 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define TOLD_LEAST_MS 200
-#define TOLD_MOST_MS 5000
+#define REPORT_LEAST_MS 200
+#define REPORT_MOST_MS 5000
 #define KILL_MS 50
 #define NAP_MS 10
 
 struct work {
     const struct cli_watch *watch;
     enum cli_stage stage;
-    int64_t told_ms; /* validity that is left when the command is told */
-    int64_t kill_ms; /* … and when it is killed */
+    int64_t report_ms; /* validity that is left when the coming loss is reported */
+    int64_t kill_ms;   /* … and when the command is killed */
     int timer_fd;
 };
 
-int64_t cli_told_ms(int64_t lease_ms)
+int64_t cli_report_ms(int64_t lease_ms)
 {
-    int64_t told_ms = lease_ms / 5;
+    int64_t report_ms = lease_ms / 5;
 
-    told_ms = told_ms < TOLD_LEAST_MS ? TOLD_LEAST_MS : told_ms;
-    told_ms = told_ms > TOLD_MOST_MS ? TOLD_MOST_MS : told_ms;
-    return told_ms > lease_ms / 2 ? lease_ms / 2 : told_ms;
+    report_ms = report_ms < REPORT_LEAST_MS ? REPORT_LEAST_MS : report_ms;
+    report_ms = report_ms > REPORT_MOST_MS ? REPORT_MOST_MS : report_ms;
+    return report_ms > lease_ms / 2 ? lease_ms / 2 : report_ms;
 }
 
 void cli_timer_set(int timer_fd, int64_t ms)
@@ -46,13 +46,13 @@ void cli_drain(int fd)
     (void)!read(fd, &count, sizeof(count));
 }
 
-/* The times to tell and to kill. */
+/* The times to report and to kill. */
 static void plan(struct work *work)
 {
-    const int64_t told_ms = cli_told_ms(work->watch->lease_ms);
+    const int64_t report_ms = cli_report_ms(work->watch->lease_ms);
 
-    work->told_ms = told_ms;
-    work->kill_ms = KILL_MS < told_ms / 2 ? KILL_MS : told_ms / 2;
+    work->report_ms = report_ms;
+    work->kill_ms = KILL_MS < report_ms / 2 ? KILL_MS : report_ms / 2;
 }
 
 static void kill_command(struct work *work)
@@ -63,13 +63,13 @@ static void kill_command(struct work *work)
     }
 }
 
-static void tell_command(struct work *work, int64_t valid_ms)
+static void report_to_command(struct work *work, int64_t valid_ms)
 {
     const struct cli_watch *watch = work->watch;
 
     cli_child_signal(watch->child, SIGTERM);
     cli_child_signal(watch->child, SIGCONT); /* a stopped one could not end itself */
-    work->stage = CLI_TOLD;
+    work->stage = CLI_REPORTED;
     cli_say(watch->opts, watch->name,
             "valid for %lld ms more and not renewed: stopping the command", (long long)valid_ms);
 }
@@ -81,15 +81,15 @@ static void keep_deadlines(struct work *work)
 
     if (valid_ms <= work->kill_ms) {
         kill_command(work);
-    } else if (valid_ms <= work->told_ms && work->stage == CLI_RUNNING) {
-        tell_command(work, valid_ms);
+    } else if (valid_ms <= work->report_ms && work->stage == CLI_RUNNING) {
+        report_to_command(work, valid_ms);
     }
 }
 
 /* For a command that was killed there is nothing left to do in time. */
 static void set_timer(const struct work *work)
 {
-    const int64_t margin_ms = work->stage == CLI_RUNNING ? work->told_ms : work->kill_ms;
+    const int64_t margin_ms = work->stage == CLI_RUNNING ? work->report_ms : work->kill_ms;
 
     if (work->stage != CLI_KILLED) {
         cli_timer_set(work->timer_fd, rlock_valid_ms(work->watch->lock) - margin_ms);
@@ -153,12 +153,13 @@ static void await_event(const struct work *work)
 }
 
 /*
- * The command was told and has ended: what it has started may still be ending. Waits for the whole
- * group, as long as the hold allows; a group has no descriptor to wait for, hence the short naps.
+ * The command got the report and has ended: what it has started may still be ending. Waits for the
+ * whole group, as long as the hold allows; a group has no descriptor to wait for, hence the short
+ * naps.
  */
 static void await_group(struct work *work)
 {
-    while (work->stage == CLI_TOLD && cli_child_group_lives(work->watch->child)) {
+    while (work->stage == CLI_REPORTED && cli_child_group_lives(work->watch->child)) {
         (void)poll(NULL, 0, NAP_MS);
         keep_deadlines(work);
     }

@@ -4,7 +4,7 @@
  *
  * Stages, which only go forward:
  *   running   the hold is valid for longer than the time that the command gets to end by itself
- *   told      the validity is about to end: the group has been sent SIGTERM
+ *   reported  the validity is about to end: the group has been sent SIGTERM
  *   killed    it has ended, or will in a moment: the group has been sent SIGKILL
  */
 #ifndef RLOCK_CLI_WATCH_H
@@ -14,7 +14,7 @@
 #include "options.h"
 #include "signals.h"
 
-enum cli_stage { CLI_RUNNING, CLI_TOLD, CLI_KILLED };
+enum cli_stage { CLI_RUNNING, CLI_REPORTED, CLI_KILLED };
 
 struct cli_watch {
     const struct cli_options *opts;
@@ -31,9 +31,9 @@ enum cli_stage cli_watch(const struct cli_watch *watch);
 
 /* ---- The same times and clock, for other commands that depend on a hold ---- */
 
-/* Returns the validity that is left when a command is told to stop: a fifth of the lease within
+/* Returns the validity that is left when the coming loss is reported: a fifth of the lease within
  * limits, but never more than half of it. */
-int64_t cli_told_ms(int64_t lease_ms);
+int64_t cli_report_ms(int64_t lease_ms);
 
 /* Sets a timer of CLOCK_BOOTTIME, which the validity follows too: it also runs while the machine
  * sleeps. The least time is 1 ms. */
