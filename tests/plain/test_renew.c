@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a renewal writes. A WAIT behind it counts the replicas that have what it wrote. */
+/* What a renewal writes. A WAIT behind it counts the replicas that have what it wrote. And what a
+ * late copy of an adoption leaves of it. */
+#include <lua_scripts.h>
+
 #include "plain/stage.h"
 #include "support/test.h"
 
@@ -38,5 +41,27 @@ TEST(a_renewal_writes_a_lease_that_does_not_get_longer_too)
     before = sim_server_n_writes(stage.server);
     stage_wait(&stage, stage.now + LEASE / 2); /* it was renewed once, after a third of its lease */
     assert_true(sim_server_n_writes(stage.server) > before);
+    stage_close(&stage);
+}
+
+/* The adopter's connection broke, and its hold was renewed since. */
+TEST(a_late_copy_of_an_adoption_does_not_make_the_lease_shorter)
+{
+    const struct stage_events events = {on_lost, on_done, nothing, nothing, NULL};
+    const char *const copy[] = {"EVAL",    rlock__script_plain_rename.body,
+                                "1",       STAGE_KEY,
+                                "text:1",  "adopter:1",
+                                "10000",   "PUBLISH",
+                                "channel", "0",
+                                NULL};
+    struct sim_key_info key;
+    struct stage stage;
+
+    stage_open(&stage, &rlock__reentrant_ops, LEASE, &events);
+    stage_type(&stage, (const char *const[]){"HSET", STAGE_KEY, "adopter:1", "1", NULL});
+    stage_type(&stage, (const char *const[]){"PEXPIRE", STAGE_KEY, "30000", NULL});
+    stage_type(&stage, copy);
+    assert_true(sim_server_find_key(stage.server, SIM_VIEW(STAGE_KEY), &key));
+    assert_true(key.pttl_ms > 29000);
     stage_close(&stage);
 }
