@@ -70,3 +70,11 @@ bool cli_duration_parse(const char *text, int64_t *ret_ms)
     *ret_ms = whole * unit + (millionths * unit + MILLIONTHS - 1) / MILLIONTHS;
     return true;
 }
+
+int64_t cli_now_ms(clockid_t clock)
+{
+    struct timespec now;
+
+    (void)clock_gettime(clock, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 /*
  * Reads "300ms", "2s", "1.5m", "1h", or a bare number of seconds as in flock(1); a part of a
@@ -11,5 +12,8 @@
  * hundred years at most.
  */
 bool cli_duration_parse(const char *text, int64_t *ret_ms);
+
+/* The time on the clock, in ms. */
+int64_t cli_now_ms(clockid_t clock);
 
 #endif

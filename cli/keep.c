@@ -76,7 +76,7 @@ static int reap(const struct keep *keep)
     return status;
 }
 
-/* The keeper has ended without a text, and has said why. */
+/* The keeper has ended without a text, and has printed the reason. */
 static int fail_without_text(const struct keep *keep)
 {
     const int status = reap(keep);

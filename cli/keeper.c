@@ -49,7 +49,7 @@ static int fail_own(const struct keeper *keeper, const char *what, int error)
 
 /* ---- Getting ready ---- */
 
-/* Somebody may wait for the end of a pipe that we have inherited. */
+/* A reader may wait for the end of a pipe that the keeper has inherited. */
 static void close_inherited(const struct keeper *keeper)
 {
     DIR *fds = opendir("/proc/self/fd");
@@ -248,7 +248,7 @@ static void take_signals(struct keeper *keeper)
     }
 }
 
-/* Returns the client that asks for the release, or -1: the hold is lost, or nobody needs it. */
+/* Returns the client that asks for the release, or -1: the hold is lost, or no process needs it. */
 static int keep_until_asked(struct keeper *keeper)
 {
     int client;

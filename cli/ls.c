@@ -3,6 +3,7 @@
 #include <rlock/admin.h>
 
 #include "client.h"
+#include "duration.h"
 #include "metrics.h"
 #include "say.h"
 #include "show.h"
@@ -12,7 +13,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct entry {
     char *key;
@@ -144,14 +144,6 @@ static void print_json(const struct table *table)
     }
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
-}
-
 static void print_metrics(const struct table *table, const struct cli_options *opts,
                           const struct rlock_client *client, bool is_whole, int64_t took_ms)
 {
@@ -177,13 +169,13 @@ static int fail(const struct cli_options *opts, size_t n, int code)
 static int scan(struct cli_options *opts, struct rlock_client *client)
 {
     struct table table = {0};
-    const int64_t begun_ms = now_ms();
+    const int64_t begun_ms = cli_now_ms(CLOCK_MONOTONIC);
     const int code =
         rlock_admin_scan(client, opts->n_operands > 0 ? opts->operands[0] : NULL, add, &table);
 
     sort(&table);
     if (opts->metrics) {
-        print_metrics(&table, opts, client, code == 0, now_ms() - begun_ms);
+        print_metrics(&table, opts, client, code == 0, cli_now_ms(CLOCK_MONOTONIC) - begun_ms);
     } else if (opts->json) {
         print_json(&table);
     } else if (code == 0 || table.n > 0) {

@@ -13,7 +13,7 @@
 #define CLI_MAILBOX_TEXT 40     /* "keeper:" and 128 bits in hexadecimal */
 #define CLI_MAILBOX_ANSWER 1500 /* room for an answer */
 
-/* One more connection closes the oldest one. So a client that says nothing keeps nobody out. */
+/* One more connection closes the oldest one, so a silent client does not keep others out. */
 #define CLI_MAILBOX_CLIENTS 16
 
 struct cli_mailbox {

@@ -5,6 +5,7 @@
  * command from then on.
  */
 #include "child.h"
+#include "duration.h"
 #include "handover.h"
 #include "say.h"
 #include "signals.h"
@@ -20,7 +21,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define FIRST_MS 1000
@@ -41,14 +41,6 @@ struct run {
     struct cli_child child;
     bool is_settled; /* the server said that the lock is free again: nothing is under way */
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_BOOTTIME, &now);
-    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
-}
 
 static int fail_own(const struct run *run, const char *what, int error)
 {
@@ -156,7 +148,7 @@ static bool take(struct run *run, int *ret_status)
         begin_waiting(run);
     }
     code = take_within(run);
-    run->taken_ms = now_ms();
+    run->taken_ms = cli_now_ms(CLOCK_BOOTTIME);
     cli_waiting_end(&run->waiting);
     no_signals = cli_signals_block(&run->signals);
     if (code == 0 && no_signals == 0 && cli_signals_caught() == 0) {
@@ -214,7 +206,7 @@ static void say_lost(const struct run *run, enum cli_stage stage)
 /* Gives the lock up, or leaves it taken for the rest of the least time. */
 static int leave(const struct run *run)
 {
-    const int64_t rest_ms = run->taken_ms + run->opts->at_least_ms - now_ms();
+    const int64_t rest_ms = run->taken_ms + run->opts->at_least_ms - cli_now_ms(CLOCK_BOOTTIME);
     char text[RLOCK_TEXT_SIZE];
     int code = RLOCK_EINVAL;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "waiting.h"
 
+#include "duration.h"
 #include "find.h"
 #include "say.h"
 #include "show.h"
@@ -9,21 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define FIRST_MS 1000
 #define AGAIN_MS 5000
 #define LAST_MS 250 /* before the end of a wait */
 #define REPEAT_MS (300 * INT64_C(1000))
 #define UUID_LEN 36
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 void cli_waiting_init(struct cli_waiting *waiting, const struct cli_options *opts)
 {
@@ -98,7 +90,7 @@ static void ask_holder(struct cli_waiting *waiting, char *text)
 /* With the mutex held: says what is new, or was not said for long. */
 static void say(struct cli_waiting *waiting, const char *text)
 {
-    const int64_t now = now_ms();
+    const int64_t now = cli_now_ms(CLOCK_MONOTONIC);
 
     if (waiting->over || text[0] == '\0' ||
         (strcmp(text, waiting->said) == 0 && now < waiting->said_ms + REPEAT_MS)) {
@@ -114,7 +106,7 @@ static void say(struct cli_waiting *waiting, const char *text)
 static void look(struct cli_waiting *waiting)
 {
     char text[CLI_WAITING_TEXT] = "";
-    const bool is_last = now_ms() >= waiting->last_ms;
+    const bool is_last = cli_now_ms(CLOCK_MONOTONIC) >= waiting->last_ms;
 
     if (waiting->news[0] != '\0' && !is_last) {
         (void)snprintf(text, sizeof(text), "%s", waiting->news);
@@ -138,12 +130,12 @@ static void *watch(void *arg)
 
     (void)pthread_mutex_lock(&waiting->mutex);
     while (!waiting->over) {
-        const bool has_news = waiting->news[0] != '\0' && now_ms() >= first_ms;
+        const bool has_news = waiting->news[0] != '\0' && cli_now_ms(CLOCK_MONOTONIC) >= first_ms;
         const int64_t due_ms = next_ms < waiting->last_ms ? next_ms : waiting->last_ms;
 
         if ((has_news || !pause_until(waiting, due_ms)) && !waiting->over) {
             look(waiting);
-            next_ms = now_ms() + AGAIN_MS;
+            next_ms = cli_now_ms(CLOCK_MONOTONIC) + AGAIN_MS;
         }
     }
     (void)pthread_mutex_unlock(&waiting->mutex);
@@ -170,7 +162,7 @@ void cli_waiting_begin(struct cli_waiting *waiting, struct rlock_client *client,
     waiting->lock = lock;
     waiting->name = name;
     waiting->over = false;
-    waiting->begun_ms = now_ms();
+    waiting->begun_ms = cli_now_ms(CLOCK_MONOTONIC);
     waiting->last_ms = client != NULL ? last_of(waiting) : INT64_MAX;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the thread that waits */
@@ -180,7 +172,7 @@ void cli_waiting_begin(struct cli_waiting *waiting, struct rlock_client *client,
 
 void cli_waiting_hear(struct cli_waiting *waiting, int64_t most_ms)
 {
-    const int64_t until_ms = now_ms() + most_ms;
+    const int64_t until_ms = cli_now_ms(CLOCK_MONOTONIC) + most_ms;
     bool in_time = waiting->begun && waiting->client != NULL;
 
     (void)pthread_mutex_lock(&waiting->mutex);

@@ -306,7 +306,7 @@ func (l *Lock) Inspect(ctx context.Context) (Info, error) {
 	}, nil
 }
 
-// ForceUnlock releases the lock of any holder, and returns whether somebody held it. Holds of this process are reported
+// ForceUnlock releases the lock of any holder, and returns whether it was held. Holds of this process are reported
 // as lost (LostForced); other processes find out at their next renewal. If the context ends, the request goes on.
 func (l *Lock) ForceUnlock(ctx context.Context) (wasLocked bool, err error) {
 	o, err := l.ask(ctx, func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int {

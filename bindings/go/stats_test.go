@@ -111,7 +111,7 @@ func TestMetricsAreTheTextOfSeveralClients(t *testing.T) {
 
 func TestMetricsOfManyServersAreWhole(t *testing.T) {
 	var clients []*Client
-	for i := range 20 { // nobody connects: the URLs alone are different
+	for i := range 20 { // the clients never connect: only their URLs are different
 		client, err := Open(fmt.Sprintf("unix:///nowhere/%d", i), &Options{Logger: quiet})
 		if err != nil {
 			t.Fatal(err)

@@ -42,7 +42,7 @@ extern "Python" void rlock_py_trace(const struct rlock_trace *trace, void *paylo
 
 # These steps are in C because a signal handler of Python, or another thread, could come between them in Python.
 # live: LIVE from the grant of a level until the first unlock of it. That unlock alone reaches the library. A detach ends the
-# level too. While it goes on nobody else can give the level up; a detach that fails makes the level live again. UNSEEN: the
+# level too. While it goes on no other call can give the level up; a detach that fails makes the level live again. UNSEEN: the
 # program did not receive the text of the detach. Then the adoption of this text takes the level back.
 SOURCE = """
 #include <rlock/rlock.h>

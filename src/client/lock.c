@@ -140,8 +140,8 @@ int rlock_try_lock(struct rlock_handle *lock)
 
 /* ---- Giving up ---- */
 
-/* Whether an unlock sends its release and does not wait for the answer: a callback would hold up
- * other callbacks, and in a loop of the program's nothing may wait. */
+/* Whether an unlock does not wait for the answer to its release. In a callback it would delay other
+ * callbacks, and in the program's event loop no call may wait. */
 static bool sends(const struct rlock_handle *lock)
 {
     return lock->spec != NULL &&

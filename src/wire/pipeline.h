@@ -126,8 +126,8 @@ void rlock__pipeline_drain(struct rlock__pipeline *pipeline, const char *why);
 void rlock__pipeline_break(struct rlock__pipeline *pipeline, const char *why, int64_t now);
 /* Withdraws a request that waits for the link: no answer will come; the caller owns it again. */
 void rlock__pipeline_withdraw(struct rlock__pipeline *pipeline, struct rlock__request *request);
-/* The link is up as a new generation; what waits goes out. fenced: the connections of all earlier
- * generations whose ids are known were killed. If failover_us is not 0, the caller sets alive_at
+/* The link is up as a new generation; what waits goes out. fenced: all earlier connections with a
+ * known id were killed. If failover_us is not 0, the caller sets alive_at
  * before. */
 void rlock__pipeline_up(struct rlock__pipeline *pipeline, uint64_t gen, bool fenced, int64_t now);
 /* The link of this generation is down; ignored unless it is the present one. */

@@ -136,7 +136,7 @@ static int open_terminal(void)
     return master;
 }
 
-/* In the child: begins a session whose terminal is standard input. */
+/* In the child: begins a session. Standard input is its terminal. */
 static void lead_session(int master)
 {
     (void)setsid();
@@ -285,6 +285,14 @@ void command_restart(const char *const *conf)
 bool is_held(const char *name)
 {
     return test_server_int(fixture.server, "EXISTS %s", name) == 1;
+}
+
+bool is_waited_for(const char *name)
+{
+    char channel[64];
+
+    test_text(channel, sizeof(channel), "redisson_lock__channel:{%s}", name);
+    return test_server_listeners(fixture.server, channel) > 0;
 }
 
 const char *url_with(const char *userinfo)

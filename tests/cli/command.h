@@ -80,6 +80,8 @@ void command_open(const struct fixture_opts *opts);
 void command_restart(const char *const *conf);
 
 bool is_held(const char *name);
+/* Whether a client waits for the lock. */
+bool is_waited_for(const char *name);
 
 /* The server's unix URL with this userinfo. Valid until the next call. */
 const char *url_with(const char *userinfo);

@@ -58,6 +58,19 @@ pid_t holder_of(const char *name)
     return (pid_t)strtol(at + strlen("\"pid\":"), NULL, 10);
 }
 
+pid_t keep_a(pid_t process, char ret_text[static COMMAND_TEXT])
+{
+    command_text(COMMAND("acquire", "--keep", number(process), "a"), ret_text);
+    return holder_of("a");
+}
+
+pid_t keep_a_shortly(pid_t process, char ret_text[static COMMAND_TEXT])
+{
+    command_text(COMMAND("acquire", "--renewed-lease", SHORT_LEASE, "--keep", number(process), "a"),
+                 ret_text);
+    return holder_of("a");
+}
+
 bool is_free_soon(const char *name)
 {
     return TEST_EVENTUALLY(!is_held(name), 1000);
@@ -66,11 +79,6 @@ bool is_free_soon(const char *name)
 bool is_gone_soon(pid_t keeper)
 {
     return TEST_EVENTUALLY(!process_lives(keeper), 5000);
-}
-
-bool somebody_waits(void)
-{
-    return test_server_listeners(fixture.server, CHANNEL_A) > 0;
 }
 
 int connect_to(const char *text)

@@ -20,14 +20,16 @@ int end_of(pid_t pid);
 /* Ends the process by SIGKILL. */
 int end_process(pid_t pid);
 
-/* The process that holds a lock on this machine, as the server says. */
+/* The process that holds a lock on this machine, by the server's answer. */
 pid_t holder_of(const char *name);
 
 bool is_free_soon(const char *name);
 bool is_gone_soon(pid_t keeper);
 
-/* Whether somebody waits for "a". */
-bool somebody_waits(void);
+/* Has a keeper hold "a" while the process lives, with the default lease or with SHORT_LEASE. Fills
+ * in its text, and returns the keeper. */
+pid_t keep_a(pid_t process, char ret_text[static COMMAND_TEXT]);
+pid_t keep_a_shortly(pid_t process, char ret_text[static COMMAND_TEXT]);
 
 /* Connects to the keeper of a text, past the command. */
 int connect_to(const char *text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rlock acquire --keep and rlock release: what a keeper holds, for whom, and who may release it. */
+/* rlock acquire --keep and rlock release: which locks a keeper holds, and which callers may release
+ * them. */
 #include "keeper.h"
 
 #include <signal.h>
@@ -18,7 +19,7 @@ COMMAND_TEST(a_keeper_holds_a_lock_until_its_release)
     char text[COMMAND_TEXT];
     pid_t keeper;
 
-    command_text(COMMAND("acquire", "--keep", number(process), "a"), text);
+    (void)keep_a(process, text);
     assert_int_equal(strncmp(text, "keeper:", 7), 0);
     assert_int_equal(strlen(text), 7 + 32);
     keeper = holder_of("a");
@@ -37,8 +38,7 @@ COMMAND_TEST(a_keeper_renews_the_lock)
     const pid_t process = start_process();
     char text[COMMAND_TEXT];
 
-    command_text(COMMAND("acquire", "--renewed-lease", SHORT_LEASE, "--keep", number(process), "a"),
-                 text);
+    (void)keep_a_shortly(process, text);
     assert_true(fixture_wait_renewed(&fixture, SHORT_LEASE_MS));
     assert_true(fixture_wait_renewed(&fixture, SHORT_LEASE_MS));
     assert_int_equal(COMMAND_STATUS("release", "a", text), 0);
@@ -51,8 +51,7 @@ COMMAND_TEST(a_keeper_gives_the_lock_back_when_its_process_ends)
     char text[COMMAND_TEXT];
     pid_t keeper;
 
-    command_text(COMMAND("acquire", "--keep", number(process), "a"), text);
-    keeper = holder_of("a");
+    keeper = keep_a(process, text);
     (void)kill(process, SIGKILL); /* a zombie has ended too */
     assert_true(is_free_soon("a"));
     (void)end_of(process);
@@ -60,7 +59,7 @@ COMMAND_TEST(a_keeper_gives_the_lock_back_when_its_process_ends)
     assert_int_equal(COMMAND_STATUS("release", "a", text), 122);
 }
 
-/* A script that takes "a", and whose handler of SIGTERM works until the file "done" exists. */
+/* A script that takes "a". Its handler of SIGTERM works until the file "done" exists. */
 static struct command start_script_with_handler(void)
 {
     (void)unlink(in_dir("ready"));
@@ -110,8 +109,7 @@ COMMAND_TEST(a_signal_to_the_keeper_continues_a_stopped_process)
     char text[COMMAND_TEXT];
     pid_t keeper;
 
-    command_text(COMMAND("acquire", "--keep", number(process), "a"), text);
-    keeper = holder_of("a");
+    keeper = keep_a(process, text);
     (void)kill(process, SIGSTOP);
     (void)kill(keeper, SIGTERM);
     assert_int_equal(end_of(process), SIGTERM);
@@ -126,9 +124,7 @@ COMMAND_TEST(a_keeper_ignores_other_signals)
     char text[COMMAND_TEXT];
     pid_t keeper;
 
-    command_text(COMMAND("acquire", "--renewed-lease", SHORT_LEASE, "--keep", number(process), "a"),
-                 text);
-    keeper = holder_of("a");
+    keeper = keep_a_shortly(process, text);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         (void)kill(keeper, signals[i]);
         assert_true(fixture_wait_renewed(&fixture, SHORT_LEASE_MS));
@@ -174,7 +170,7 @@ COMMAND_TEST(scripts_exclude_each_other_by_keepers)
     test_server_assert_clean(fixture.server);
 }
 
-/* The shell reads each of these pipes until nobody has it open any more. */
+/* The shell reads each of these pipes until no process has it open any more. */
 COMMAND_TEST(a_keeper_keeps_no_pipe_open)
 {
     struct command script =
@@ -196,7 +192,7 @@ COMMAND_TEST(a_keeper_needs_no_descriptor)
     assert_true(is_held("a"));
     assert_int_equal(COMMAND_STATUS("release", "a", text), 0);
     test_text(script, sizeof(script), "exec \"$RLOCK\" acquire --keep %d a >&-", (int)process);
-    assert_int_equal(command_status(script_start(script)), 125); /* nobody has the text */
+    assert_int_equal(command_status(script_start(script)), 125); /* the text is lost */
     assert_false(is_held("a"));
     (void)end_process(process);
 }
@@ -250,7 +246,7 @@ COMMAND_WITH_TEST(a_keeper_holds_a_redlock, .servers = 3)
     (void)end_process(process);
 }
 
-/* ---- Who may release ---- */
+/* ---- Releases by other users ---- */
 
 COMMAND_TEST(a_keeper_releases_no_other_name)
 {
@@ -258,7 +254,7 @@ COMMAND_TEST(a_keeper_releases_no_other_name)
     struct command command;
     char text[COMMAND_TEXT];
 
-    command_text(COMMAND("acquire", "--keep", number(process), "a"), text);
+    (void)keep_a(process, text);
     command = COMMAND("release", "b", text);
     assert_int_equal(command_status(command), 64);
     assert_contains(file_text(command.err), "rlock: b: this is the text of another lock\n");
@@ -278,7 +274,7 @@ COMMAND_TEST(one_of_two_releases_succeeds)
         char text[COMMAND_TEXT];
         int first, second;
 
-        command_text(COMMAND("acquire", "--keep", number(process), "a"), text);
+        (void)keep_a(process, text);
         releases[0] = COMMAND("release", "a", text);
         releases[1] = COMMAND("release", "a", text);
         first = command_wait(&releases[0], 10000);
@@ -295,7 +291,7 @@ COMMAND_TEST(clients_that_say_nothing_do_not_hang_a_keeper)
     char text[COMMAND_TEXT];
     int fds[40];
 
-    command_text(COMMAND("acquire", "--keep", number(process), "a"), text);
+    (void)keep_a(process, text);
     for (size_t i = 0; i < 40; i++) { /* more than the keeper listens to */
         fds[i] = connect_to(text);
     }
@@ -352,7 +348,7 @@ COMMAND_TEST(a_keeper_does_not_obey_another_user)
         (void)end_process(process);
         skip(); /* only root can be another user */
     }
-    command_text(COMMAND("acquire", "--keep", number(process), "a"), text);
+    (void)keep_a(process, text);
     status = status_as_nobody("release", "--quiet", "a", text);
     assert_true(status == 65 || status == MAY_NOT_RUN);
     assert_true(is_held("a"));
@@ -422,7 +418,7 @@ COMMAND_TEST(a_keepers_text_is_for_release_alone)
     struct command command;
     char text[COMMAND_TEXT];
 
-    command_text(COMMAND("acquire", "--keep", number(process), "a"), text);
+    (void)keep_a(process, text);
     command = COMMAND("extend", "--lease", "1m", "a", text);
     assert_int_equal(command_status(command), 64);
     assert_contains(file_text(command.err), "a keeper renews the hold of this text");

@@ -24,9 +24,7 @@ COMMAND_TEST(a_killed_keeper_frees_the_lock_within_a_lease)
     int64_t start_us;
     pid_t keeper;
 
-    command_text(COMMAND("acquire", "--renewed-lease", SHORT_LEASE, "--keep", number(process), "a"),
-                 text);
-    keeper = holder_of("a");
+    keeper = keep_a_shortly(process, text);
     (void)kill(keeper, SIGKILL);
     start_us = test_now_us();
     assert_true(is_gone_soon(keeper));
@@ -45,9 +43,7 @@ COMMAND_TEST(a_process_is_told_to_stop_when_its_lock_is_lost)
     char text[COMMAND_TEXT];
     pid_t keeper;
 
-    command_text(COMMAND("acquire", "--renewed-lease", SHORT_LEASE, "--keep", number(process), "a"),
-                 text);
-    keeper = holder_of("a");
+    keeper = keep_a_shortly(process, text);
     (void)kill(process, SIGSTOP); /* it is continued, so that it can end */
     assert_int_equal(test_server_int(fixture.server, "DEL a"), 1);
     assert_int_equal(end_of(process), SIGTERM);
@@ -61,9 +57,7 @@ COMMAND_TEST(a_stopped_keeper_stops_its_process_when_it_goes_on_too_late)
     char text[COMMAND_TEXT];
     pid_t keeper;
 
-    command_text(COMMAND("acquire", "--renewed-lease", SHORT_LEASE, "--keep", number(process), "a"),
-                 text);
-    keeper = holder_of("a");
+    keeper = keep_a_shortly(process, text);
     test_freeze(keeper);
     assert_true(TEST_EVENTUALLY(!is_held("a"), 10000));
     assert_true(process_lives(process));
@@ -78,8 +72,7 @@ COMMAND_TEST(a_silent_server_stops_the_process_before_the_lease_ends)
     char text[COMMAND_TEXT];
     int64_t start_us;
 
-    command_text(COMMAND("acquire", "--renewed-lease", SHORT_LEASE, "--keep", number(process), "a"),
-                 text);
+    (void)keep_a_shortly(process, text);
     start_us = test_now_us();
     test_server_freeze(fixture.server);
     assert_int_equal(end_of(process), SIGTERM);
@@ -106,7 +99,7 @@ COMMAND_TEST(a_release_says_that_the_lock_was_lost)
     struct command command;
     char text[COMMAND_TEXT];
 
-    command_text(COMMAND("acquire", "--keep", number(process), "a"), text);
+    (void)keep_a(process, text);
     assert_int_equal(test_server_int(fixture.server, "DEL a"), 1);
     command = COMMAND("release", "a", text); /* before the next renewal */
     assert_int_equal(command_status(command), 122);
@@ -122,8 +115,7 @@ COMMAND_TEST(a_release_is_in_doubt_while_the_server_is_silent)
     char text[COMMAND_TEXT];
     pid_t keeper;
 
-    command_text(COMMAND("acquire", "--keep", number(process), "a"), text);
-    keeper = holder_of("a");
+    keeper = keep_a(process, text);
     test_server_freeze(fixture.server);
     command = COMMAND("release", "a", text);
     assert_int_equal(command_wait(&command, 10000), 69);
@@ -145,11 +137,11 @@ COMMAND_TEST(a_waiting_keeper_ends_with_its_command)
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         const struct command command = COMMAND("acquire", "--keep", number(process), "a");
 
-        assert_true(TEST_EVENTUALLY(somebody_waits(), 10000));
+        assert_true(TEST_EVENTUALLY(is_waited_for("a"), 10000));
         (void)kill(command.pid, signals[i]);
         assert_int_equal(command_status(command), 128 + signals[i]);
         assert_string_equal(file_text(command.out), "");
-        assert_true(TEST_EVENTUALLY(!somebody_waits(), 5000));
+        assert_true(TEST_EVENTUALLY(!is_waited_for("a"), 5000));
     }
     end_command(&holder);
     test_server_assert_clean(fixture.server);
@@ -165,10 +157,10 @@ COMMAND_TEST(a_terminal_ends_the_wait_and_no_keeper)
     int master;
 
     command = command_start_on_terminal(words, &master);
-    assert_true(TEST_EVENTUALLY(somebody_waits(), 10000));
+    assert_true(TEST_EVENTUALLY(is_waited_for("a"), 10000));
     assert_int_equal(write(master, "\003", 1), 1);
     assert_int_equal(command_status(command), 128 + SIGINT);
-    assert_true(TEST_EVENTUALLY(!somebody_waits(), 5000));
+    assert_true(TEST_EVENTUALLY(!is_waited_for("a"), 5000));
     (void)close(master);
     end_command(&holder);
     command_text(command_start_on_terminal(words, &master), text);
@@ -217,11 +209,11 @@ COMMAND_TEST(a_stopped_keeper_does_not_hold_up_the_end_of_a_wait)
     struct command holder = hold_a("30s"), command;
 
     command = COMMAND("acquire", "--keep", number(process), "a");
-    assert_true(TEST_EVENTUALLY(somebody_waits(), 10000));
+    assert_true(TEST_EVENTUALLY(is_waited_for("a"), 10000));
     test_freeze(child_of(command.pid));
     (void)kill(command.pid, SIGINT);
     assert_int_equal(command_status(command), 128 + SIGINT);
-    assert_true(TEST_EVENTUALLY(!somebody_waits(), 5000));
+    assert_true(TEST_EVENTUALLY(!is_waited_for("a"), 5000));
     end_command(&holder);
     (void)end_process(process);
 }
@@ -232,11 +224,11 @@ COMMAND_TEST(a_wait_ends_with_the_process)
     struct command holder = hold_a("30s");
     struct command command = COMMAND("acquire", "--keep", number(process), "a");
 
-    assert_true(TEST_EVENTUALLY(somebody_waits(), 10000));
+    assert_true(TEST_EVENTUALLY(is_waited_for("a"), 10000));
     (void)end_process(process);
     assert_int_equal(command_status(command), 122);
     assert_contains(file_text(command.err), "ended during the wait");
-    assert_true(TEST_EVENTUALLY(!somebody_waits(), 5000));
+    assert_true(TEST_EVENTUALLY(!is_waited_for("a"), 5000));
     end_command(&holder);
     test_server_assert_clean(fixture.server);
 }
@@ -249,7 +241,7 @@ COMMAND_TEST(a_command_that_is_killed_before_it_prints_leaves_nothing)
     struct command command = COMMAND("acquire", "--keep", number(process), "a");
     pid_t keeper;
 
-    assert_true(TEST_EVENTUALLY(somebody_waits(), 10000));
+    assert_true(TEST_EVENTUALLY(is_waited_for("a"), 10000));
     test_freeze(command.pid);
     end_command(&holder);
     assert_true(TEST_EVENTUALLY(is_held("a"), 5000));
@@ -261,7 +253,7 @@ COMMAND_TEST(a_command_that_is_killed_before_it_prints_leaves_nothing)
     (void)end_process(process);
 }
 
-/* Standard output of a command: a pipe that is full until somebody reads it. */
+/* Standard output of a command: a pipe that is full until the test reads it. */
 static int open_full_pipe(void)
 {
     static const char bytes[4096];

@@ -49,7 +49,7 @@ COMMAND_TEST(a_conflict_status_is_for_conflicts_alone)
     struct command holder = hold_a("1500ms"), waiter;
 
     waiter = COMMAND("run", "-E", "0", "a", "--", "touch", in_dir("ran"));
-    assert_true(TEST_EVENTUALLY(test_server_listeners(fixture.server, CHANNEL_A) == 1, 10000));
+    assert_true(TEST_EVENTUALLY(is_waited_for("a"), 10000));
     (void)kill(waiter.pid, SIGINT);
     assert_int_equal(command_wait(&waiter, 10000), 128 + SIGINT);
     end_command(&holder);

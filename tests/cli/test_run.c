@@ -126,22 +126,13 @@ COMMAND_TEST(a_held_lock_times_out)
     end_command(&holder);
 }
 
-static bool somebody_waits_for(const char *name)
-{
-    char expected[64];
-
-    (void)snprintf(expected, sizeof(expected), "redisson_lock__channel:{%s}\n1", name);
-    return test_server_says(fixture.server, expected, "PUBSUB NUMSUB redisson_lock__channel:{%s}",
-                            name);
-}
-
 COMMAND_TEST(a_waiting_command_ends_on_a_signal)
 {
     struct command holder, waiter;
 
     holder = hold_a("30s");
     waiter = COMMAND("run", "a", "--", "touch", in_dir("ran"));
-    assert_true(TEST_EVENTUALLY(somebody_waits_for("a"), 10000));
+    assert_true(TEST_EVENTUALLY(is_waited_for("a"), 10000));
     (void)kill(waiter.pid, SIGINT);
     assert_int_equal(command_wait(&waiter, 10000), 128 + SIGINT);
     end_command(&holder);

@@ -84,8 +84,8 @@ static int64_t uptime_s(const struct sim_world *world)
     return clock / RLOCK__SECOND - world->server_started / RLOCK__SECOND;
 }
 
-/* A client with may_kill unset fences no connection, or only those whose ids the server reports:
- * every other one. */
+/* A client with may_kill unset fences no connection. Or it fences every other one, because the
+ * server reports only the ids of those. */
 static bool may_kill(const struct sim_client *client)
 {
     return client->may_kill || client->index % 2 == 1;

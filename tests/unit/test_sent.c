@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The row of a hold whose unlock did not wait for the answer. */
+/* The row of a hold after an unlock that did not wait for the answer. */
 #include "support/alone.h"
 #include "support/test.h"
 

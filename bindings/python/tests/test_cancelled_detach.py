@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nobody receives the text of a detach whose task is cancelled. Then the hold is detached again, or unlocked."""
+"""If the task of a detach is cancelled, its text is lost. Then the program detaches again, or unlocks."""
 
 import asyncio
 import gc
@@ -25,7 +25,7 @@ async def cancelled_detach(hold, turns=1):
 
 
 async def detached_unseen(client, hold):
-    """Cancels a detach that the server carries out all the same."""
+    """Cancels a detach, and the server carries it out anyway."""
     assert await cancelled_detach(hold) is None
 
     async def is_so():
@@ -38,7 +38,7 @@ async def detached_unseen(client, hold):
 
 @pytest.mark.parametrize("then", ["detach", "unlock", "block"])
 @in_a_loop
-async def test_a_hold_whose_detach_was_cancelled_is_detached_again_or_unlocked(url, client, name, then):
+async def test_a_hold_is_detached_again_or_unlocked_after_a_cancelled_detach(url, client, name, then):
     theirs = client.reentrant(name)
     async with watched_in_a_loop(url) as (own, losses):
         lock = own.reentrant(name)
@@ -74,7 +74,7 @@ async def test_holds_of_other_kinds_are_taken_back_too(url, name, kind):
 
 
 @in_a_loop
-async def test_a_block_whose_task_is_cancelled_while_it_detaches_unlocks(stalled, name):
+async def test_a_block_unlocks_if_its_task_is_cancelled_during_a_detach(stalled, name):
     url, stop, go_on = stalled
     detaching = asyncio.Event()
 
@@ -267,7 +267,7 @@ async def test_a_dropped_hold_that_is_not_taken_back_is_reported_once(stalled, n
 
 
 @in_a_loop
-async def test_a_hold_whose_detach_was_cancelled_ends_with_its_closed_client(url, client, name):
+async def test_a_hold_ends_with_its_closed_client_after_a_cancelled_detach(url, client, name):
     own = rlock.AsyncClient(url)
     hold = await own.reentrant(name).lock()
     await detached_unseen(client, hold)

@@ -179,7 +179,7 @@ def test_a_wait_for_an_answer_ends_as_well_and_the_lock_is_free_later(servers, n
 
 @pytest.fixture
 def traced(url, name):
-    """A client whose next trace does as .act says, in the middle of a call."""
+    """A client. Its next trace runs .act in the middle of a call."""
 
     class Traced:
         def act(self):

@@ -126,7 +126,7 @@ def test_a_child_of_fork_has_no_statistics(client, name):
 
 
 @pytest.mark.parametrize("reads", ["stats", "metrics"])
-def test_a_signal_handler_may_close_the_client_whose_statistics_are_read(url, monkeypatch, reads):
+def test_a_signal_handler_may_close_the_client_while_its_statistics_are_read(url, monkeypatch, reads):
     client = rlock.Client(url)
     before = signal.signal(signal.SIGUSR1, lambda *_: client.close())
     module, function = (_client, "stats_of") if reads == "stats" else (_stats, "_written")

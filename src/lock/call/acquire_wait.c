@@ -21,7 +21,7 @@
 #include "lock/server/route.h"
 #include "lock/server/stock.h"
 
-#define OWN_ATTEMPTS 3 /* after these the release is not what the attempt comes before */
+#define OWN_ATTEMPTS 3 /* then a hold from before of the same owner counts as another holder */
 
 static int64_t poll_pause(struct rlock__core *core)
 {
@@ -115,8 +115,8 @@ static void sleep_busy(struct rlock__call *call, const struct rlock__answer *ans
     sleep_until(call, now + pause, now);
 }
 
-/* Whether this owner's hold from before has the lock, and its release was sent behind the attempt:
- * an unlock that did not wait, whose script the server did not know, for example. */
+/* Whether this owner's hold from before has the lock, and its release was sent behind the attempt.
+ * For example, the unlock did not wait, and the server did not know its script. */
 static bool is_behind_own_release(const struct rlock__call *call, struct rlock__bytes holder)
 {
     const struct rlock__core *core = call->core;

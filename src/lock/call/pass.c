@@ -29,7 +29,7 @@ static struct rlock__grant *find(struct rlock__core *core, const struct rlock__s
 {
     struct rlock__hold *hold = may_pass(spec) ? rlock__hold_by_lock(core, spec, NULL) : NULL;
 
-    /* another kind's, under the same name; or one whose owner does not wait for its last release */
+    /* another kind's, under the same name; or one that ends with a release that was sent */
     while (hold != NULL && (!may_pass(hold->spec) || hold->is_hidden)) {
         hold = rlock__hold_by_lock(core, spec, hold);
     }

@@ -41,22 +41,6 @@ void rlock__release_describe(struct rlock__call *call, int code, const char *mor
                rlock_strerror(code), more, call->link->server->address);
 }
 
-/* Unlocks did not wait for this outcome. Those of the levels that are still owed have another. */
-static void end_sent(struct rlock__hold *hold, int code)
-{
-    const uint32_t left = hold->owed.n < hold->sent ? hold->owed.n : hold->sent;
-    const char *server = hold->grant->link->server->address;
-    char name[96];
-
-    if (code != 0 && hold->sent > left) {
-        hold->spec->core->stats.unsure += hold->sent - left;
-        rlock__note(hold->spec->core, RLOCK_LOG_WARNING, rlock__about("release", server, code),
-                    "lock %s: an unlock that did not wait for the answer failed: %s (server %s)",
-                    rlock__spec_text(hold->spec, name), rlock_strerror(code), server);
-    }
-    hold->sent = (uint8_t)left;
-}
-
 void rlock__release_end(struct rlock__hold *hold, int code, int64_t now)
 {
     struct rlock__call *call = hold->turn;
@@ -69,8 +53,8 @@ void rlock__release_end(struct rlock__hold *hold, int code, int64_t now)
         }
         rlock__call_complete(call, code, NULL);
     }
-    if (hold->sent > 0) {
-        end_sent(hold, code);
+    if (hold->sent > 0) { /* the levels that are owed have their own outcome */
+        rlock__hold_end_sent(hold, hold->sent - rlock__hold_sent_owed(hold), code);
     }
     rlock__hold_leave(hold, now);
 }

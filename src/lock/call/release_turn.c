@@ -23,6 +23,18 @@ static void take_over(struct rlock__call *call)
     }
 }
 
+static void find_nothing(struct rlock__call *call)
+{
+    rlock__release_describe(call, RLOCK_ENOTOWNER, "");
+    rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
+}
+
+/* Whether earlier unlocks that did not wait have given up all levels. */
+static bool is_surplus(const struct rlock__hold *hold, const struct rlock__call *call)
+{
+    return call->sends && hold->sent > 0 && rlock__hold_left(hold) == 0;
+}
+
 static void begin(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = rlock__hold_find(call->core, call->spec, call->owner);
@@ -30,20 +42,13 @@ static void begin(struct rlock__call *call, int64_t now)
     assert(call->step == RLOCK__NEW);
     assert(call->hold == NULL);
     call->deadline = now + call->core->opts.op_timeout_us;
-    if (hold == NULL || hold->spec->ops != call->spec->ops) {
-        rlock__release_describe(call, RLOCK_ENOTOWNER, "");
-        rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
-        return;
-    }
-    if (call->sends && hold->sent > 0 && rlock__hold_left(hold) == 0) {
-        rlock__release_describe(call, RLOCK_ENOTOWNER, "");
-        rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
+    if (hold == NULL || hold->spec->ops != call->spec->ops || is_surplus(hold, call)) {
+        find_nothing(call);
         return;
     }
     if (hold->turn == NULL && hold->grant->releasing) { /* joins a release without caller */
         if (!rlock__detach_joins(hold, call)) {
-            rlock__release_describe(call, RLOCK_ENOTOWNER, "");
-            rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
+            find_nothing(call);
             return;
         }
         assert(hold->busy && hold->leaves.n > 0);

@@ -81,6 +81,13 @@ void rlock__hold_drop_levels(struct rlock__hold *hold);
 /* The hold was lost: drops the levels that were given up before, since no unlock will come for
  * them. */
 void rlock__hold_drop_owed(struct rlock__hold *hold);
+/* How many of the levels that are owed have unlocks that returned before the answer. */
+static inline unsigned rlock__hold_sent_owed(const struct rlock__hold *hold)
+{
+    return hold->owed.n < hold->sent ? hold->owed.n : hold->sent;
+}
+/* The outcome of n unlocks that returned before the answer. Counts and logs a failure. */
+void rlock__hold_end_sent(struct rlock__hold *hold, unsigned n, int code);
 /* Sets how many levels the hold has, and updates its view. */
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count);
 /* How many levels of the hold its owner has not given up. */

@@ -6,6 +6,7 @@
  */
 #include <assert.h>
 
+#include "lock/common.h"
 #include "lock/hold/hold.h"
 
 void rlock__levels_add(struct rlock__levels *levels, const struct rlock__levels *more)
@@ -136,13 +137,26 @@ void rlock__hold_drop_levels(struct rlock__hold *hold)
     drop(hold, &hold->leaves);
 }
 
+void rlock__hold_end_sent(struct rlock__hold *hold, unsigned n, int code)
+{
+    const char *server = hold->grant->link->server->address;
+    char name[96];
+
+    assert(n <= hold->sent);
+    hold->sent = (uint8_t)(hold->sent - n);
+    if (n == 0 || code == 0) {
+        return;
+    }
+    hold->spec->core->stats.unsure += n;
+    rlock__note(hold->spec->core, RLOCK_LOG_WARNING, rlock__about("release", server, code),
+                "lock %s: an unlock that did not wait for the answer failed: %s (server %s)",
+                rlock__spec_text(hold->spec, name), rlock_strerror(code), server);
+}
+
 void rlock__hold_drop_owed(struct rlock__hold *hold)
 {
-    const uint32_t sent = hold->owed.n < hold->sent ? hold->owed.n : hold->sent;
-
     assert(hold->state == RLOCK__HOLD_LOST); /* a held hold still releases them */
-    hold->spec->core->stats.unsure += sent;
-    hold->sent = (uint8_t)(hold->sent - sent);
+    rlock__hold_end_sent(hold, rlock__hold_sent_owed(hold), RLOCK_ELOST);
     drop(hold, &hold->owed);
 }
 

@@ -35,8 +35,8 @@ class AsyncLock(BaseLock):
     ) -> AsyncHold:
         """Takes the lock: see Lock.lock().
 
-        owner: a hold whose owner takes one more level. Without it the call raises Deadlock if it would wait for
-        ever for a hold that this task has taken.
+        owner: a hold. The call takes one more level for its owner. Without owner, a call without an end to its wait
+        raises Deadlock if this task itself has taken the lock.
         """
         milliseconds = wait_ms(wait)
         if owner is None and milliseconds == FOREVER_MS:
@@ -121,7 +121,7 @@ class AsyncLock(BaseLock):
         return (await self.inspect()).locked
 
     async def force_unlock(self) -> bool:
-        """Opens it, whoever holds it. Returns whether somebody did."""
+        """Releases the lock of any holder. Returns whether it was held."""
         operation = await self._do(lambda each: each.begin(lib.rlock_force_unlock_async))
         return bool(lib.rlock_op_was_locked(operation.op[0]))
 
@@ -164,7 +164,7 @@ def _is_blocked(part: BaseLock) -> bool:
     task = asyncio.current_task()
     holds = part._client_of_any._holds_of(part.name)
     return task is not None and any(
-        hold.is_valid()  # one that is lost keeps nobody out
+        hold.is_valid()  # a lost hold keeps no other task out
         and hold._task is not None
         and hold._task() is task
         and not (part.kind == "read" and _reads(hold, part.name))

@@ -30,7 +30,7 @@ class Loss(NamedTuple):
     owner: int
     reason: Reason
     text: str
-    levels: int  # that nobody had unlocked
+    levels: int  # levels that were not unlocked yet
 
 
 class Call(enum.IntEnum):

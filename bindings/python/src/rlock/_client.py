@@ -105,7 +105,7 @@ class _Open:
 
     def _close_later(self, client: Any) -> None:
         with self.mutex:
-            pass  # nobody pins it any more
+            pass  # the last pin has ended
         self._close(client)
 
     def _close(self, client: Any) -> None:

@@ -138,8 +138,8 @@ class AsyncHold(BaseHold["AsyncLock"]):
 
         Then the hold is over, as after an unlock. If the call fails, the program detaches again, or unlocks.
 
-        If the task is cancelled meanwhile, the detach goes on, and nobody receives its text. The program detaches again,
-        or unlocks. The hold is not valid until such a call takes it back, or the detach fails.
+        If the task is cancelled meanwhile, the detach goes on, and its text is lost. The program detaches again, or
+        unlocks. The hold is not valid until such a call takes it back, or the detach fails.
         """
         return await self.lock._detach(self._level, detached_ms(lease))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles of locks: what all have, and those that wait in a thread."""
+"""Handles of locks: the base of all handles, and the handles of threads."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Lock(BaseLock):
 
         wait: seconds or a timedelta; None waits for ever, and 0 tries once.
         lease: a fixed one; None renews it until the unlock.
-        owner: of client.new_owner(), or a hold whose owner takes one more level.
+        owner: from client.new_owner(), or a hold. The call takes one more level for the owner of that hold.
         In the main thread, where Python runs signal handlers, a handler that raises ends the wait.
         """
         return self._taken(by_waiting, wait_ms(wait), lease, owner)
@@ -267,7 +267,7 @@ class Lock(BaseLock):
         return 0 if state is None else int(function(self._lock, state.owner))
 
     def force_unlock(self) -> bool:
-        """Opens it, whoever holds it. Returns whether somebody did."""
+        """Releases the lock of any holder. Returns whether it was held."""
         was_locked = ffi.new("bool *")
         check(call(lib.rlock_force_unlock, self._lock, was_locked))
         return bool(was_locked[0])

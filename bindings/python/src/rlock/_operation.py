@@ -18,7 +18,7 @@ DROPPED = "the program dropped the hold without unlocking it"
 class Operation:
     """One async call of a handle. wake() runs when it is complete: on the dispatcher thread, or in the loop."""
 
-    is_abandoned = False  # nobody waits for it: it need not begin
+    is_abandoned = False  # no caller waits for it: it need not begin
 
     def __init__(self, handle: Any, wake: Callable[[], None]) -> None:
         self.handle = handle  # the struct rlock_handle, which lives as long as this
@@ -66,8 +66,8 @@ class Operation:
 class Level:
     """One successful take, until its unlock. It knows neither the Hold nor the client: they may be dropped.
 
-    If nobody receives the text of a detach, the level is unseen: the server has the hold of that text. Its unlock, or
-    another detach, first takes the hold back from the text. Meanwhile, and while such a detach goes on, later unlocks
+    If the program does not receive the text of a detach, the level is unseen: the server has the hold under that text. An
+    unlock or another detach first takes the hold back from the text. Meanwhile, and while such a detach goes on, later unlocks
     and detaches wait.
     """
 
@@ -80,15 +80,15 @@ class Level:
         self.is_detached = False
         self.is_dropped = False  # the program has no hold of it any more
         self._live: Any = ffi.new("int *")
-        self._text = b""  # of the detach that nobody received
-        self._waiting: Optional[list[tuple[Operation, Callable[[], None]]]] = None  # None: nothing has to wait
+        self._text = b""  # of a detach, and the program did not receive it
+        self._waiting: Optional[list[tuple[Operation, Callable[[], None]]]] = None  # None: calls need not wait
 
     def is_live(self) -> bool:
         """It was granted, and not unlocked since. False during a detach."""
         return bool(self._live[0] == lib.LIVE)
 
     def is_owed(self) -> bool:
-        """Somebody has to unlock it."""
+        """An unlock is still to come."""
         return bool(self._live[0] != lib.OVER) or self.is_waiting()
 
     def is_waiting(self) -> bool:
@@ -103,7 +103,7 @@ class Level:
         self._live[0] = lib.OVER
 
     def unseen(self, text: bytes) -> None:
-        """A detach has succeeded, and nobody receives its text."""
+        """A detach has succeeded, and the program does not receive its text."""
         self.is_detached = False
         self._text = text
         self._live[0] = lib.UNSEEN
@@ -135,7 +135,7 @@ class Level:
 
     def lost(self) -> Error:
         """The text has no hold any more."""
-        detail = f"lock {self.name}: the hold ended after a detach whose text nobody received"
+        detail = f"lock {self.name}: the hold ended after a detach. The program did not receive its text"
         return error(Code.ELOST, detail, Reason.DELETED)
 
     def detach_async(self, operation: Detaching, milliseconds: int) -> None:
@@ -251,7 +251,7 @@ class Detaching(Operation):
             self._level.drop(DROPPED)
 
     def abandon(self) -> None:
-        """Nobody receives the text: the task was cancelled. settle() may run at the same time in another thread."""
+        """The task was cancelled, so the program does not receive the text. settle() may run at the same time in another thread."""
         with _waiting_mutex:
             self.is_abandoned = True
             if self.text:
@@ -261,7 +261,7 @@ class Detaching(Operation):
 
 
 class TakingBack(Operation):
-    """The adoption of a text that nobody received, by the owner that had the hold. Then its unlock or detach begins."""
+    """The owner of a hold adopts a text that the program did not receive. Then its unlock or detach begins."""
 
     def __init__(self, level: Level, operation: Operation, begin: Callable[[], None]) -> None:
         super().__init__(level.handle, lambda: None)

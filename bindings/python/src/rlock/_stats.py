@@ -68,7 +68,7 @@ class Stats:
     passes: int  # unlocks that handed the hold over to a call of this client
     unsure: int  # unlocks that did not wait for the answer, and turned out to have failed
     renewals: int  # of holds, that the server confirmed
-    late_renewals: int  # of these, those that used two thirds of their time or more
+    late_renewals: int  # renewals among them that used two thirds of their time or more
     failed_renewals: int  # the client repeats them
 
     connects: int  # connections that succeeded
