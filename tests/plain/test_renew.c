@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a renewal writes. A WAIT behind it counts the replicas that have what it wrote. And what a
- * late copy of an adoption leaves of it. */
+ * late copy of an adoption, or a level that is given up late, leaves of a lease. */
 #include <lua_scripts.h>
 
 #include "plain/stage.h"
@@ -63,5 +63,28 @@ TEST(a_late_copy_of_an_adoption_does_not_make_the_lease_shorter)
     stage_type(&stage, copy);
     assert_true(sim_server_find_key(stage.server, SIM_VIEW(STAGE_KEY), &key));
     assert_true(key.pttl_ms > 29000);
+    stage_close(&stage);
+}
+
+/* PTTL is 0 then, and PEXPIRE with 0 would delete the key: the next write would make one that never
+ * ends. */
+TEST(a_level_that_is_given_up_in_the_last_millisecond_of_a_lease_leaves_no_lock_for_ever)
+{
+    const struct stage_events events = {on_lost, on_done, nothing, nothing, NULL};
+    const char *const release[] = {
+        "EVAL", rlock__script_plain_release.body, "1", STAGE_KEY, "a:1", "1", "0", "PUBLISH", "c",
+        NULL};
+    struct sim_key_info key;
+    struct stage stage;
+
+    stage_open(&stage, &rlock__reentrant_ops, LEASE, &events);
+    stage_type(&stage, (const char *const[]){"HSET", STAGE_KEY, "a:1", "2", NULL});
+    stage_type(&stage, (const char *const[]){"PEXPIRE", STAGE_KEY, "1", NULL});
+    stage_wait(&stage, stage.now + RLOCK__MS);
+    assert_true(sim_server_find_key(stage.server, SIM_VIEW(STAGE_KEY), &key));
+    assert_int_equal(key.pttl_ms, 0);
+    stage_type(&stage, release);
+    assert_true(sim_server_find_key(stage.server, SIM_VIEW(STAGE_KEY), &key));
+    assert_true(key.pttl_ms >= 0 && key.pttl_ms <= 1);
     stage_close(&stage);
 }

@@ -27,7 +27,10 @@ void sim_note_given_up(struct sim_user *user, unsigned side, int64_t since)
     if (row != NULL && row->state == RLOCK__HOLD_HELD && row->grant != NULL) {
         hold->given_up = hold->number;
         hold->given_key = user->key;
-        hold->free_by = row->grant->free_by;
+        /* an unlock that does not wait promises no time: a renewal may be on its way, or be sent
+         * again since the server forgot its script */
+        hold->free_by = row->grant->free_by +
+                        (user->call.sends ? 4 * user->client->world->config.delay_max : 0);
         hold->since = since;
         hold->rests = false;
         hold->idle_since = user->client->world->now;

@@ -106,3 +106,21 @@ TEST(a_call_behind_others_asks_nothing_of_a_server_that_is_silent)
     assert_int_equal(s.second.code, RLOCK_ETIMEDOUT);
     end(&s);
 }
+
+TEST(a_canceled_call_waits_40_ms_for_the_answer_to_what_it_sent)
+{
+    static const int signal;
+    struct scene s;
+
+    begin(&s, 20 * RLOCK__SECOND);
+    s.first.cancel = &signal;
+    alone_carry(&alone_link(&s.core)->pipeline);
+    rlock__core_cancel(&s.core, &signal, NOW);
+    assert_int_equal(s.first.step, RLOCK__GIVING_UP);
+    rlock__core_tick(&s.core, NOW + 39 * RLOCK__MS);
+    assert_int_equal(s.first.step, RLOCK__GIVING_UP);
+    rlock__core_tick(&s.core, NOW + 40 * RLOCK__MS);
+    assert_int_equal(s.first.step, RLOCK__COMPLETE);
+    assert_int_equal(s.first.code, RLOCK_ECANCELED);
+    end(&s);
+}

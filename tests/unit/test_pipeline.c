@@ -127,6 +127,20 @@ TEST(a_request_waits_for_the_link)
     rlock__pipeline_fini(&pipeline);
 }
 
+/* The reply may have lain in the socket, while another server took the place of this one. */
+TEST(a_server_lived_when_the_command_was_sent_that_it_has_answered)
+{
+    struct rlock__pipeline pipeline = pipeline_new();
+    struct fate a;
+
+    pipeline.failover_us = 100;
+    rlock__pipeline_up(&pipeline, 1, true, 10);
+    rlock__pipeline_submit(&pipeline, request_new(&a, RLOCK__RESEND, "A"), 20);
+    reply_number(&pipeline, 1, 11, 60);
+    assert_int_equal(pipeline.alive_at, 20);
+    rlock__pipeline_fini(&pipeline);
+}
+
 TEST(a_script_goes_by_its_digest_and_whole_when_unknown)
 {
     struct rlock__pipeline pipeline = pipeline_new();
