@@ -73,6 +73,7 @@ set(RLOCK_SOURCES
     src/lock/call/batch.c
     src/lock/call/command.c
     src/lock/call/detach.c
+    src/lock/call/enter.c
     src/lock/call/explain.c
     src/lock/call/extend.c
     src/lock/call/kinds.c
@@ -103,6 +104,7 @@ set(RLOCK_SOURCES
     src/lock/hold/spread.c
     src/lock/hold/table.c
     src/lock/hold/ticket.c
+    src/lock/hold/turns.c
     src/lock/log.c
     src/lock/plain.c
     src/lock/server/ack.c
@@ -114,6 +116,7 @@ set(RLOCK_SOURCES
     src/lock/server/link.c
     src/lock/server/listener.c
     src/lock/server/listing.c
+    src/lock/server/message.c
     src/lock/server/replicas.c
     src/lock/server/route.c
     src/lock/server/send.c
@@ -193,10 +196,14 @@ set(RLOCK_LUA
     lua/fair/release.lua
     lua/fair/rename.lua
     lua/fenced/acquire.lua
+    lua/fenced/force.lua
+    lua/fenced/release.lua
     lua/fenced/rename.lua
     lua/multi/acquire.lua
     lua/parts/announce.lua
     lua/parts/ends.lua
+    lua/parts/enter.lua
+    lua/parts/give.lua
     lua/parts/holder.lua
     lua/parts/holds.lua
     lua/parts/living.lua
@@ -213,6 +220,10 @@ set(RLOCK_LUA
     lua/plain/release.lua
     lua/plain/rename.lua
     lua/plain/renew.lua
+    lua/queue/acquire.lua
+    lua/queue/force.lua
+    lua/queue/release.lua
+    lua/queue/rename.lua
     lua/rw/force.lua
     lua/rw/inspect.lua
     lua/rw/read_acquire.lua

@@ -112,14 +112,15 @@ enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND, RLOCK__E
 
 /* Why a call goes on at the end of the event. Bits; the lowest is the first reason. */
 enum rlock__why {
-    RLOCK__HEARD = 1 << 0,   /* a message of a release came on its channel */
-    RLOCK__SETTLED = 1 << 1, /* its recovery has ended */
-    RLOCK__TURN = 1 << 2,    /* its owner's call before it has left the hold */
-    RLOCK__HEAD = 1 << 3,    /* it is the head of its lock's wait queue now */
-    RLOCK__DEAF = 1 << 4,    /* its channel is not live any more */
-    RLOCK__WOKEN = 1 << 5,   /* its channel is live, a message came, or we released */
-    RLOCK__AGAIN = 1 << 6,   /* its grant was over when it was read: it tries again at once */
-    RLOCK__EXTENDED = 1 << 7 /* the hold that it extends was renewed, or refused, or has ended */
+    RLOCK__HEARD = 1 << 0,    /* a message of a release came on its channel */
+    RLOCK__SETTLED = 1 << 1,  /* its recovery has ended */
+    RLOCK__TURN = 1 << 2,     /* its owner's call before it has left the hold */
+    RLOCK__HEAD = 1 << 3,     /* it is the head of its lock's wait queue now */
+    RLOCK__DEAF = 1 << 4,     /* its channel is not live any more */
+    RLOCK__WOKEN = 1 << 5,    /* its channel is live, a message came, or we released */
+    RLOCK__AGAIN = 1 << 6,    /* its grant was over when it was read: it tries again at once */
+    RLOCK__EXTENDED = 1 << 7, /* the hold that it extends was renewed, or refused, or has ended */
+    RLOCK__TOLD = 1 << 8,     /* a message says when it is to ask */
 };
 
 /* Where a call stands. */
@@ -133,6 +134,22 @@ enum rlock__step {
     RLOCK__PAUSING,     /* head of the queue; lets others go first */
     RLOCK__GIVING_UP,   /* its code is decided; the outcome of its attempt is still open */
     RLOCK__COMPLETE,
+};
+
+struct rlock__call_place {
+    struct rlock__call *prev, *next;
+};
+
+/* What a call has that enters the lock's queue on the server: lock/call/enter.h. */
+struct rlock__entry {
+    struct rlock__channel *common, *marker; /* it hears other libraries; NULL: it does not */
+    struct rlock__call_place hears;         /* in common.hearers */
+    int64_t ask_at;                         /* a message says to ask then; 0: none does */
+    int64_t marks;                          /* turns of others that it lets pass */
+    int64_t place;                          /* by its latest answer; 0: not in the queue */
+    uint8_t span;                           /* of a reservation for it: lua/parts/give.lua */
+    bool is_counted;                        /* the marks before it were counted */
+    bool is_foreign;                        /* another library holds the lock, or may hold it */
 };
 
 /* The part of a call that takes a lock. */
@@ -181,6 +198,7 @@ struct rlock__acquire {
     struct rlock__ack ack;       /* asks whether enough replicas have its grant */
     int64_t granted_t0;          /* the t0 of its grant */
     int64_t hint;                /* from its latest answer, for its next attempt */
+    struct rlock__entry *entry;  /* NULL: it has not entered the lock's queue on the server */
 };
 
 /* The part of a call that runs one command. */
@@ -190,10 +208,6 @@ struct rlock__command {
     /* reads the reply, under the mutex; returns the call's code */
     int (*read)(struct rlock__call *call, const struct rlock__reply *reply);
     void *reader; /* for read */
-};
-
-struct rlock__call_place {
-    struct rlock__call *prev, *next;
 };
 
 /* The part of a call that extends a hold. */

@@ -15,6 +15,9 @@ void rlock__ready(struct rlock__call *call, enum rlock__why why);
 /* Takes back these reasons for the call to go on. */
 void rlock__unready(struct rlock__call *call, unsigned why);
 
+/* Whether the call enters the lock's queue on the server while it waits: the head of the wait queue
+ * here does. */
+bool rlock__call_enters(const struct rlock__call *call);
 /* Moves the call to another step. */
 void rlock__call_step(struct rlock__call *call, enum rlock__step step);
 /* The server has answered, and the call waits for something else now. For traces. */

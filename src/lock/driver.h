@@ -25,6 +25,7 @@ struct rlock__core_opts {
     int64_t unused_us;   /* an unneeded server is disconnected after this; 0: RLOCK__UNUSED_US */
     bool announces_both; /* with sharded channels: uses plain ones too, for sending and receiving */
     bool no_pass;        /* no hold is passed on inside the client */
+    bool queues;         /* waiting calls enter the lock's queue on the server: call/enter.h */
     int acks;            /* how many replicas must acknowledge: a number, or RLOCK_ACKS_... */
     bool acks_on_disk;   /* they must have it on disk, and the primary too */
     struct rlock__bytes prefix;

@@ -9,21 +9,46 @@
 
 #include <lua_scripts.h>
 
+#include "lock/core.h"
+
 #define TOKEN "redisson_lock_token"
 
 static void acquire(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd)
 {
     rlock__plain_acquire(spec, args, ret_cmd);
-    ret_cmd->script = &rlock__script_fenced_acquire;
+    if (!args->enters) {
+        ret_cmd->script = &rlock__script_fenced_acquire;
+    }
     rlock__prefixed_key(TOKEN, spec->key, ret_cmd);
+}
+
+/* Whoever gives the lock to the next in its queue draws that one's token. */
+static void release(const struct rlock__spec *spec, const struct rlock__args *args,
+                    struct rlock__cmd *ret_cmd)
+{
+    rlock__plain_release(spec, args, ret_cmd);
+    if (spec->core->opts.queues) {
+        ret_cmd->script = &rlock__script_fenced_release;
+    }
+}
+
+static void force(const struct rlock__spec *spec, const struct rlock__args *args,
+                  struct rlock__cmd *ret_cmd)
+{
+    rlock__plain_force(spec, args, ret_cmd);
+    if (spec->core->opts.queues) {
+        ret_cmd->script = &rlock__script_fenced_force;
+    }
 }
 
 static void rename_hold(const struct rlock__spec *spec, const struct rlock__args *args,
                         struct rlock__cmd *ret_cmd)
 {
     rlock__plain_rename(spec, args, ret_cmd);
-    ret_cmd->script = &rlock__script_fenced_rename;
+    if (!spec->core->opts.queues) {
+        ret_cmd->script = &rlock__script_fenced_rename;
+    }
     rlock__prefixed_key(TOKEN, spec->key, ret_cmd);
 }
 
@@ -36,8 +61,16 @@ static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
 const struct rlock_ops rlock__fenced_ops = {
     .kind = "fenced",
     .number = RLOCK_KIND_FENCED,
-    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_FENCED,
-    RLOCK__PLAIN_OPS,
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_FENCED |
+            RLOCK__CAP_ENTERS,
+    .side = 'x',
+    .channel = rlock__plain_channel,
+    .release = release,
+    .renew = rlock__plain_renew,
+    .force = force,
+    .read_acquire = rlock__queue_read_acquire,
+    .read_release = rlock__plain_read_release,
+    .read_inspect = rlock__plain_read_inspect,
     .acquire = acquire,
     .rename = rename_hold,
     .inspect = inspect,

@@ -34,6 +34,8 @@ enum rlock__caps {
     RLOCK__CAP_QUORUM = 1 << 7,
     /* a hold may be passed on inside the process: lock/call/pass.h */
     RLOCK__CAP_PASSES = 1 << 8,
+    /* the head of the wait queue enters the lock's queue on the server: lock/call/enter.h */
+    RLOCK__CAP_ENTERS = 1 << 9,
 };
 
 /* The options of a handle that its kind reads. Zero is the default of each. */
@@ -67,8 +69,11 @@ struct rlock__args {
     uint32_t count;            /* the hold count to make so */
     int64_t lease_ms;          /* to ask for; 0: the lease stays as it is */
     struct rlock__bytes
-        other;  /* acquire: this owner's hold on the other side, "uuid:number"; empty: none */
-    bool waits; /* acquire: the call waits on its channel, so it may enqueue */
+        other;      /* acquire: this owner's hold on the other side, "uuid:number"; empty: none */
+    bool waits;     /* acquire: the call waits on its channel, so it may enqueue */
+    bool enters;    /* acquire: it enters the lock's queue, or has entered it */
+    unsigned span;  /* acquire: of its entry there, 0 to 3 (lua/parts/give.lua) */
+    bool gives_way; /* release: others than those in the queue have a turn */
     struct rlock__bytes settled; /* acquire: rlock__settled() */
     int64_t hint;                /* acquire: from the call's last answer; 0 at first */
     struct rlock__bytes seen;    /* force: the holders, as read_inspect wrote them */
@@ -89,10 +94,13 @@ struct rlock__answer {
     bool taken;                 /* GONE: another owner holds it */
     bool announcement_refused;  /* DONE, of a release: no message was sent */
     int64_t receivers;          /* DONE, of a release: how many received the message */
-    bool shared;        /* DONE, of a release: others still hold it, so nobody here need ask */
-    uint64_t token;     /* DONE, of an acquire: the fencing token; 0: none */
-    int64_t recheck_ms; /* BUSY: the waiter asks again no later than this; 0: as usual */
-    int64_t hint;       /* BUSY: for the kind's next attempt */
+    bool shared;         /* DONE, of a release: others still hold it, so nobody here need ask */
+    bool is_others_turn; /* DONE, of a release: it is free for others than those in its queue */
+    uint8_t marks;       /* BUSY: turns of others before the call's place */
+    uint32_t place;      /* BUSY: in the lock's queue, from 1 on; 0: it is not there */
+    uint64_t token;      /* DONE, of an acquire: the fencing token; 0: none */
+    int64_t recheck_ms;  /* BUSY: the waiter asks again no later than this; 0: as usual */
+    int64_t hint;        /* BUSY: for the kind's next attempt */
 };
 
 /*

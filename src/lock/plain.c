@@ -13,6 +13,13 @@
 
 #include <lua_scripts.h>
 
+#include "lock/core.h"
+
+#define QUEUE "rlock_wait" /* the queue on the server: calls of clients that wait */
+#define RECHECK_MS 2500    /* the first in it looks again after that time, and for each */
+#define RECHECK_MORE_MS 50 /* place behind that one so much later, */
+#define RECHECK_MOST_MS 30000
+
 void rlock__plain_channel(struct rlock__bytes key, struct rlock__buf *ret_channel)
 {
     rlock__prefixed_name("redisson_lock__channel", key, ret_channel);
@@ -29,6 +36,15 @@ void rlock__plain_acquire(const struct rlock__spec *spec, const struct rlock__ar
     rlock__cmd_arg(ret_cmd, args->owner);
     rlock__cmd_num(ret_cmd, args->lease_ms);
     rlock__cmd_num(ret_cmd, args->count);
+    if (args->enters) {
+        char form[] = {'w', (char)('0' + args->span), '\0'};
+
+        assert(args->count == 1 && args->span <= 3);
+        ret_cmd->script = &rlock__script_queue_acquire;
+        rlock__prefixed_arg(QUEUE, spec->key, ret_cmd);
+        rlock__cmd_arg(ret_cmd, rlock__bytes_of(form));
+        rlock__cmd_num(ret_cmd, args->waits ? args->hint : -1);
+    }
 }
 
 void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__args *args,
@@ -36,11 +52,12 @@ void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__ar
 {
     assert(args->owner.len > 0);
     assert(args->count > 0 || args->lease_ms == 0); /* the last release gives no lease */
-    ret_cmd->script = &rlock__script_plain_release;
+    ret_cmd->script =
+        spec->core->opts.queues ? &rlock__script_queue_release : &rlock__script_plain_release;
     rlock__cmd_key(ret_cmd, spec->key);
     rlock__cmd_arg(ret_cmd, args->owner);
     rlock__cmd_num(ret_cmd, args->count);
-    rlock__cmd_num(ret_cmd, args->lease_ms);
+    rlock__cmd_num(ret_cmd, args->gives_way ? 1 : args->lease_ms);
     rlock__announcement(spec, ret_cmd);
 }
 
@@ -59,7 +76,8 @@ void rlock__plain_rename(const struct rlock__spec *spec, const struct rlock__arg
                          struct rlock__cmd *ret_cmd)
 {
     assert(args->owner.len > 0 && args->from.len > 0 && args->lease_ms > 0);
-    ret_cmd->script = &rlock__script_plain_rename;
+    ret_cmd->script =
+        spec->core->opts.queues ? &rlock__script_queue_rename : &rlock__script_plain_rename;
     rlock__cmd_key(ret_cmd, spec->key);
     rlock__cmd_arg(ret_cmd, args->from);
     rlock__cmd_arg(ret_cmd, args->owner);
@@ -77,7 +95,8 @@ void rlock__plain_inspect(const struct rlock__spec *spec, struct rlock__cmd *ret
 void rlock__plain_force(const struct rlock__spec *spec, const struct rlock__args *args,
                         struct rlock__cmd *ret_cmd)
 {
-    ret_cmd->script = &rlock__script_plain_force;
+    ret_cmd->script =
+        spec->core->opts.queues ? &rlock__script_queue_force : &rlock__script_plain_force;
     rlock__cmd_key(ret_cmd, spec->key);
     rlock__cmd_arg(ret_cmd, args->seen);
     rlock__announcement(spec, ret_cmd);
@@ -101,12 +120,41 @@ struct rlock__answer rlock__plain_read_acquire(const struct rlock__spec *spec,
     }
 }
 
+/* The first call in the queue looks when the lease ends, and the others only if those before them
+ * are dead. */
+static struct rlock__answer read_busy(const struct rlock__spec *spec,
+                                      const struct rlock__reply *reply)
+{
+    struct rlock__answer answer = rlock__plain_read_acquire(spec, reply);
+    int64_t place = rlock__min(rlock__reply_int(reply, 3, 0), INT32_MAX);
+
+    if (place > 0) {
+        int64_t later = place * RECHECK_MORE_MS;
+
+        answer.place = (uint32_t)place;
+        answer.hint = rlock__reply_int(reply, 4, 0);
+        answer.marks = (uint8_t)rlock__max(rlock__min(rlock__reply_int(reply, 5, 0), 255), 0);
+        answer.recheck_ms = rlock__min(RECHECK_MS + later, RECHECK_MOST_MS);
+        answer.ttl_ms += answer.ttl_ms >= 0 ? later - RECHECK_MORE_MS : 0;
+    }
+    return answer;
+}
+
+struct rlock__answer rlock__queue_read_acquire(const struct rlock__spec *spec,
+                                               const struct rlock__reply *reply)
+{
+    return rlock__reply_int(reply, 0, 1) == 0 ? read_busy(spec, reply)
+                                              : rlock__plain_read_acquire(spec, reply);
+}
+
 struct rlock__answer rlock__plain_read_release(const struct rlock__reply *reply)
 {
     if (rlock__reply_int(reply, 0, 0) == 1) {
         return (struct rlock__answer){.outcome = RLOCK__DONE,
                                       .announcement_refused = rlock__reply_int(reply, 1, 0) < 0,
-                                      .receivers = rlock__reply_int(reply, 1, 0)};
+                                      .receivers = rlock__reply_int(reply, 1, 0),
+                                      .is_others_turn =
+                                          reply->n > 2 && rlock__reply_int(reply, 2, 0) == 1};
     }
     return (struct rlock__answer){.outcome = RLOCK__GONE,
                                   .taken = rlock__reply_int(reply, 1, 0) == 1};
@@ -132,7 +180,8 @@ void rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_in
 const struct rlock_ops rlock__reentrant_ops = {
     .kind = "reentrant",
     .number = RLOCK_KIND_REENTRANT,
-    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_PASSES,
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_PASSES |
+            RLOCK__CAP_ENTERS,
     RLOCK__PLAIN_OPS,
     .acquire = rlock__plain_acquire,
     .rename = rlock__plain_rename,
@@ -142,7 +191,7 @@ const struct rlock_ops rlock__reentrant_ops = {
 const struct rlock_ops rlock__nonreentrant_ops = {
     .kind = "non-reentrant",
     .number = RLOCK_KIND_NONREENTRANT,
-    .caps = RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_PASSES,
+    .caps = RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_PASSES | RLOCK__CAP_ENTERS,
     RLOCK__PLAIN_OPS,
     .acquire = rlock__plain_acquire,
     .rename = rlock__plain_rename,

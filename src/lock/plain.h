@@ -9,7 +9,7 @@
 #define RLOCK__PLAIN_OPS                                                                           \
     .side = 'x', .channel = rlock__plain_channel, .release = rlock__plain_release,                 \
     .renew = rlock__plain_renew, .force = rlock__plain_force,                                      \
-    .read_acquire = rlock__plain_read_acquire, .read_release = rlock__plain_read_release,          \
+    .read_acquire = rlock__queue_read_acquire, .read_release = rlock__plain_read_release,          \
     .read_inspect = rlock__plain_read_inspect
 
 void rlock__plain_channel(struct rlock__bytes key, struct rlock__buf *ret_channel);
@@ -25,6 +25,9 @@ void rlock__plain_inspect(const struct rlock__spec *spec, struct rlock__cmd *ret
 void rlock__plain_force(const struct rlock__spec *spec, const struct rlock__args *args,
                         struct rlock__cmd *ret_cmd);
 struct rlock__answer rlock__plain_read_acquire(const struct rlock__spec *spec,
+                                               const struct rlock__reply *reply);
+/* The same with the place in the lock's queue, where the reply has one. */
+struct rlock__answer rlock__queue_read_acquire(const struct rlock__spec *spec,
                                                const struct rlock__reply *reply);
 struct rlock__answer rlock__plain_read_release(const struct rlock__reply *reply);
 void rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info,

@@ -21,6 +21,7 @@
 #include "world.h"
 
 #define SLACK (50 * RLOCK__MS)
+#define RESERVED_MS 6400             /* twice the longest reservation: the clock may be set back */
 #define TRIPS 16                     /* ways, within which a call is connected and answered */
 #define CANCEL_MOST (30 * RLOCK__MS) /* what answers before that is waited for */
 
@@ -95,8 +96,12 @@ static void check_hold(struct sim_user *user, unsigned side)
     }
     sim_check_verified(user, side);
     if (hold->doomed) {
-        /* unfenced, a late copy of its acquire may have taken it again */
-        if (until > hold->doomed_valid && (client->may_kill || sim_server_count(user, side) == 0)) {
+        /* unfenced, a late copy of its acquire may have taken it again; and a replica may have had
+         * the entry that its call had in the lock's queue */
+        bool may_be_back =
+            !client->may_kill || (world->only.queues != 0 && world->config.failover_us != 0);
+
+        if (until > hold->doomed_valid && (!may_be_back || sim_server_count(user, side) == 0)) {
             sim_violate(world, "client %u: a hold of %s that the server lost was prolonged",
                         client->index, world->keys[user->key]);
         }
@@ -186,62 +191,6 @@ void sim_doom_owner(struct sim_world *world, const char *owner)
     }
 }
 
-/* ---- Waiters ---- */
-
-static int64_t patience(const struct sim_world *world, unsigned key)
-{
-    if (world->config.faults == 0 && !world->queues[key].had_text) {
-        /* the message, the attempt, its reply; and as much again for whom it beat */
-        int64_t spin = world->config.kind->pause != NULL ? 2 * 128 * RLOCK__MS : 0;
-        int64_t yield = world->config.prefer_writers ? RLOCK__SECOND : 0;
-
-        return 8 * world->config.delay_max + 20 * RLOCK__MS + spin + yield;
-    }
-    if ((world->config.kind->caps & RLOCK__CAP_QUEUES) != 0) { /* and until the dead are known */
-        return RLOCK__RECHECK_US + 5 * RLOCK__SECOND;
-    }
-    return RLOCK__RECHECK_US + 2 * RLOCK__SECOND;
-}
-
-/* Whether somebody who could take that side of the key sleeps; and until when that was excused. */
-static bool somebody_waits(const struct sim_world *world, unsigned side, unsigned key,
-                           int64_t *ret_excused)
-{
-    bool waits = false;
-
-    *ret_excused = rlock__max(world->open_until[key], world->lags_until);
-    for (unsigned i = 0; i < world->config.n_clients; i++) {
-        const struct sim_client *client = world->clients[i];
-
-        *ret_excused = rlock__max(*ret_excused, client->disturbed);
-        for (unsigned j = 0; j < client->n_users; j++) {
-            const struct sim_user *user = &client->users[j];
-            bool asleep = user->call.step == RLOCK__SLEEPING ||
-                          user->call.step == RLOCK__SUBSCRIBING ||
-                          user->call.step == RLOCK__PAUSING || user->call.step == RLOCK__QUEUED ||
-                          user->call.step == RLOCK__LINED_UP;
-
-            if (user->calling && user->key == key && user->side == side &&
-                user->call.kind == RLOCK__ACQUIRE && asleep) {
-                waits = true;
-                *ret_excused = rlock__max(*ret_excused, user->began_at);
-            }
-        }
-    }
-    return waits;
-}
-
-static void check_waiters(struct sim_world *world, unsigned side, unsigned key)
-{
-    int64_t excused, since = world->free_since[side][key];
-
-    if (since != RLOCK__NEVER && world->now - since > patience(world, key) &&
-        somebody_waits(world, side, key, &excused) && world->now - excused > patience(world, key)) {
-        sim_violate(world, "%s is free for %lld us, and somebody sleeps%s", world->keys[key],
-                    (long long)(world->now - since), side == 1 ? " who would write" : "");
-    }
-}
-
 /* ---- The server ---- */
 
 static void check_dead(struct sim_world *world, const struct sim_key_info *key)
@@ -251,7 +200,11 @@ static void check_dead(struct sim_world *world, const struct sim_key_info *key)
         struct sim_dead *dead = NULL;
 
         HASH_FIND(hh, world->dead, item.name.data, item.name.len, dead);
-        if (dead != NULL) {
+        /* while a slot moves its queue may be elsewhere when a call leaves it, and come back */
+        bool returned =
+            world->config.n_nodes > 1 && world->only.queues != 0 && key->pttl_ms <= RESERVED_MS;
+
+        if (dead != NULL && !returned && !sim_is_reserved(world, item.name)) {
             sim_violate(world, "%s holds %.*s on the server", dead->owner, (int)key->name.len,
                         key->name.data);
         }
@@ -263,6 +216,13 @@ void sim_note_free(struct sim_world *world, unsigned side, unsigned key, bool is
     int64_t *since = &world->free_since[side][key];
 
     *since = !is_free ? RLOCK__NEVER : *since == RLOCK__NEVER ? world->now : *since;
+}
+
+/* How long a lock may last, in milliseconds. */
+static int64_t longest_ms(const struct sim_world *world)
+{
+    return rlock__max(2 * world->config.lease / RLOCK__MS,
+                      world->only.queues != 0 ? RESERVED_MS : 0);
 }
 
 static void look(struct sim_world *world, unsigned key)
@@ -284,7 +244,7 @@ static void look(struct sim_world *world, unsigned key)
     if (!sim_find_key(world, view_of(world->keys[key]), &info)) {
         return;
     }
-    if (info.pttl_ms < 0 || info.pttl_ms > 2 * world->config.lease / RLOCK__MS) {
+    if (info.pttl_ms < 0 || info.pttl_ms > longest_ms(world)) {
         sim_violate(world, "%s has a TTL of %lld ms", world->keys[key], (long long)info.pttl_ms);
     }
     if (info.n_items != 1 && world->config.other == NULL) {
@@ -300,6 +260,7 @@ void sim_check_server(struct sim_world *world)
         look(world, i);
         if (!sim_foreign_is_at(world, i)) {
             sim_check_queue(world, i);
+            sim_check_entries(world, i);
         }
         sim_rely_key(world, i);
     }
@@ -311,9 +272,10 @@ void sim_check_step(struct sim_world *world)
         look(world, i);
         sim_rely_key(world, i);
         sim_turns_key(world, i);
-        check_waiters(world, 0, i);
-        check_waiters(world, 1, i);
+        sim_check_waiters(world, 0, i);
+        sim_check_waiters(world, 1, i);
         sim_check_head(world, i);
+        sim_check_reserved(world, i);
     }
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         struct sim_client *client = world->clients[i];
@@ -537,10 +499,13 @@ static bool next_lock_key(const struct sim_world *world, unsigned *inout_node,
         bool asks = begins(info->name, "rlock_writer_waits:") && info->pttl_ms >= 0 &&
                     info->pttl_ms <= 5000;
 
+        bool entries = begins(info->name, "rlock_wait:") &&
+                       (world->config.faults != 0 || sim_has_marks_alone(info)) &&
+                       info->pttl_ms >= 0 && info->pttl_ms <= 60000;
         bool notes = begins(info->name, "rlock_fair:") && world->config.faults != 0 &&
                      info->pttl_ms >= 0 && info->pttl_ms <= 600000;
 
-        if (!begins(info->name, "redisson_lock_token:") && !asks && !notes &&
+        if (!begins(info->name, "redisson_lock_token:") && !asks && !notes && !entries &&
             !(queue && world->config.faults != 0 && sim_queue_is_settled(world, info) &&
               sim_queue_ends(world, info))) {
             return true;
@@ -593,7 +558,7 @@ void sim_check_end(struct sim_world *world)
     sim_set_time(world);
     info = (struct sim_key_info){0};
     node = 0;
-    if (left > 2 * world->config.lease / RLOCK__MS || next_lock_key(world, &node, &info)) {
+    if (left > longest_ms(world) || next_lock_key(world, &node, &info)) {
         sim_violate(world, "%.*s is left one lease after the end", (int)info.name.len,
                     info.name.data);
     }

@@ -38,6 +38,9 @@ void sim_note_ended(struct sim_user *user);
 /* Whether the client releases the number, of which its owner has nothing any more. */
 bool sim_is_released(const struct sim_client *client, uint64_t number);
 void sim_note_given_up(struct sim_user *user, unsigned side, int64_t since);
+/* Whether a release may have reserved the lock for this owner, whose call has ended: its client
+ * leaves the lock's queue yet, or could not. */
+bool sim_is_reserved(const struct sim_world *world, struct sim_view owner);
 bool sim_is_on_server(const struct sim_user *user, unsigned side, uint64_t number);
 /* The hold was lost, though a copy of its acquire may run yet. */
 void sim_note_lost(struct sim_user *user, unsigned side);
@@ -130,6 +133,19 @@ void sim_check_head(struct sim_world *world, unsigned key);
 void sim_check_refused(const struct sim_user *user);
 /* Whether a queue or its scores may stay as they are at the end. */
 bool sim_queue_is_settled(const struct sim_world *world, const struct sim_key_info *key);
+
+/* ---- waiters.c ---- */
+
+/* After each step: whether somebody sleeps past that side of the key, which is free. */
+void sim_check_waiters(struct sim_world *world, unsigned side, unsigned key);
+
+/* ---- entries.c: the queue that waiting calls enter on the server ---- */
+
+/* After each command; and after each step. */
+void sim_check_entries(struct sim_world *world, unsigned key);
+/* Whether nobody stands in the queue any more, and turns of others are left. */
+bool sim_has_marks_alone(const struct sim_key_info *queue);
+void sim_check_reserved(struct sim_world *world, unsigned key);
 
 /* ---- check_sides.c: locks with two sides ---- */
 

@@ -163,6 +163,22 @@ static void cmd_zcard(struct sim_call *call)
     }
 }
 
+static void cmd_zrank(struct sim_call *call)
+{
+    struct sim_key *key;
+    size_t at;
+
+    if (!sim_typed_key(call, 1, SIM_ZSET, &key)) {
+        return;
+    }
+    at = key != NULL ? sim_item_find(key, call->argv[2], 0) : 0;
+    if (key != NULL && at < key->n_items) {
+        sim_resp_integer(call->reply, (int64_t)at);
+    } else {
+        sim_resp_nil(call->reply);
+    }
+}
+
 static void cmd_zrem(struct sim_call *call)
 {
     struct sim_key *key;
@@ -320,6 +336,7 @@ const struct sim_command sim_commands_zset[] = {
     {"zincrby", 4, 0, cmd_zincrby, NULL},
     {"zscore", 3, 0, cmd_zscore, NULL},
     {"zcard", 2, 0, cmd_zcard, NULL},
+    {"zrank", 3, 0, cmd_zrank, NULL},
     {"zrem", -3, 0, cmd_zrem, NULL},
     {"zrange", -4, 0, cmd_zrange, NULL},
     {"zrangebyscore", -4, 0, cmd_zrangebyscore, NULL},

@@ -56,8 +56,8 @@ static void check_subscriptions(const struct sim_client *client, unsigned node)
 
 void sim_check_ears(struct sim_world *world)
 {
-    bool one_channel =
-        world->config.other == NULL && (world->config.kind->caps & RLOCK__CAP_QUEUES) == 0;
+    bool one_channel = world->config.other == NULL && world->only.queues == 0 &&
+                       (world->config.kind->caps & RLOCK__CAP_QUEUES) == 0;
 
     for (unsigned i = 0; i < world->config.n_keys && world->config.faults == 0 && one_channel;
          i++) {

@@ -7,6 +7,8 @@
  *                            of a lease at most: so often its number is released
  */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
 #include "lock/call/acquire.h"
@@ -127,6 +129,25 @@ bool sim_is_released(const struct sim_client *client, uint64_t number)
         }
     }
     return row != NULL && row->grant->releasing;
+}
+
+bool sim_is_reserved(const struct sim_world *world, struct sim_view owner)
+{
+    uint64_t number =
+        owner.len > RLOCK__UUID_LEN + 1 ? strtoull(owner.data + RLOCK__UUID_LEN + 1, NULL, 10) : 0;
+
+    if (world->only.queues == 0) {
+        return false;
+    }
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        const struct sim_client *client = world->clients[i];
+
+        if (owner.len > RLOCK__UUID_LEN &&
+            memcmp(owner.data, client->core.opts.uuid, RLOCK__UUID_LEN) == 0) {
+            return sim_is_released(client, number);
+        }
+    }
+    return true; /* its client was killed */
 }
 
 bool sim_is_given_back(const struct sim_user *user)

@@ -37,12 +37,18 @@ bool sim_is_text(struct sim_view owner)
 
 /* ---- Detaching ---- */
 
+/* Whether the user's client stands for another library, which knows no queue: it has no texts. */
+static bool is_peer(const struct sim_user *user)
+{
+    return user->client->world->only.queues != 0 && !user->client->core.opts.queues;
+}
+
 bool sim_may_detach(const struct sim_user *user)
 {
     const struct sim_hold *holds = user->holds;
 
     return holds[0].depth + holds[1].depth == 1 && !holds[0].shared && !holds[1].shared &&
-           !user->second.is_calling;
+           !user->second.is_calling && !is_peer(user);
 }
 
 void sim_detach(struct sim_user *user)
@@ -150,7 +156,7 @@ bool sim_adopt(struct sim_user *user)
     struct sim_world *world = user->client->world;
     struct sim_text *text = &world->texts[sim_random(world, SIM_TEXTS)];
 
-    if (text->owner[0] == '\0') {
+    if (text->owner[0] == '\0' || is_peer(user)) {
         return false;
     }
     text->adopters++;

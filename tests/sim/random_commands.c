@@ -87,6 +87,7 @@ static const struct form forms[] = {
     {"zadd %k nx gt %d %f", 0},
     {"zadd %k %d %f %d", 0},
     {"zscore %k %f", 0},
+    {"zrank %k %f", 0},
     {"zrem %k %f", 0},
     {"zrem %k %f %f", 0},
     {"zcard %k", 0},

@@ -10,6 +10,7 @@
 
 #define SIM_MAX_CLIENTS 8
 #define SIM_QUEUE 160
+#define SIM_ENTRIES 64
 #define SIM_OWNER_SIZE 64
 
 /* A lock's queue on the server as it was last seen. */
@@ -28,6 +29,17 @@ struct sim_queue {
     char names[SIM_QUEUE][SIM_OWNER_SIZE];
     double scores[SIM_QUEUE];
     char notes[SIM_QUEUE][SIM_OWNER_SIZE];
+};
+
+/* The queue that waiting calls enter on the server, as it was last seen. */
+struct sim_entries {
+    size_t n;
+    int64_t ends_ms;
+    char holder[SIM_OWNER_SIZE]; /* of the lock; "" none */
+    int64_t held_since, free_at; /* world clock */
+    char names[SIM_ENTRIES][SIM_OWNER_SIZE];
+    double tickets[SIM_ENTRIES];
+    int64_t since[SIM_ENTRIES]; /* world clock */
 };
 
 /* Somebody else's key, now and then. */

@@ -2,7 +2,7 @@
 /*
  * sim [--seed N] [--seeds COUNT] [--steps N] [--jobs N]
  *     [--kind KIND] [--nodes N] [--acks] [--failovers] [--links] [--slots] [--foreign]
- *     [--faults N] [--trace]
+ *     [--queues] [--faults N] [--trace]
  * Runs seeds from N on. A seed that fails prints itself; `sim --seed N --seeds 1 --trace` replays
  * it exactly.
  */
@@ -96,6 +96,7 @@ static int help(void)
                 "nearly\n"
                 "                all faults are moves\n"
                 "  --foreign     foreign keys come and go, in every seed with faults\n"
+                "  --queues      calls that wait enter the lock's queue on the server\n"
                 "  --faults N    of a thousand steps, in every seed; many of them meet then\n"
                 "  --trace       what happens\n") < 0;
 }
@@ -117,6 +118,7 @@ int main(int argc, char **argv)
         {"links", no_argument, &options.only.links, 1},
         {"slots", no_argument, &options.only.slots, 1},
         {"foreign", no_argument, &options.only.foreign, 1},
+        {"queues", no_argument, &options.only.queues, 1},
         {"trace", no_argument, &trace, 1},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},

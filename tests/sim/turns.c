@@ -17,7 +17,7 @@
 static bool takes_turns(const struct sim_world *world)
 {
     return world->config.other == NULL && (world->config.kind->caps & RLOCK__CAP_WAIT_QUEUE) != 0 &&
-           world->config.faults == 0;
+           world->config.faults == 0 && world->only.queues == 0;
 }
 
 static bool calls(const struct sim_user *user, enum rlock__call_kind kind, unsigned key)

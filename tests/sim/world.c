@@ -53,6 +53,9 @@ static void make_specs(struct sim_client *client)
  * that other seeds do as they would without. */
 static bool is_peer(struct sim_world *world, unsigned index)
 {
+    if (world->only.queues != 0) {
+        return world->seed % 3 == 0 && index % 3 == 2;
+    }
     if (world->config.kind == &rlock__spin_ops) {
         return world->seed % 4 == 1 && index % 2 == 1;
     }
@@ -87,6 +90,7 @@ struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
         world->config.n_acks == 0 ? RLOCK_ACKS_OFF : acks[world->seed / 16 % 3];
     client->core.opts.prefix = rlock__bytes("", 0);
     client->core.driver.unref = on_unref;
+    client->core.opts.queues = world->only.queues != 0 && client->core.opts.uuid[14] == '8';
     client->core.opts.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
     client->core.opts.logs_all = true;
     client->core.opts.slice = sim_chance(world, 500) ? 1 + (size_t)sim_random(world, 3) : 0;

@@ -250,8 +250,8 @@ struct sim_config {
 /* What every seed is to have; where nothing is said the seed chooses. */
 struct sim_only {
     const char *kind;
-    unsigned nodes, faults;                     /* faults: per mille of steps */
-    int acks, failovers, links, slots, foreign; /* flags: see `sim --help` */
+    unsigned nodes, faults;                             /* faults: per mille of steps */
+    int acks, failovers, links, slots, foreign, queues; /* flags: see `sim --help` */
 };
 
 /* A server, as its events name it. */
@@ -259,13 +259,8 @@ struct sim_node {
     struct sim_world *world;
     struct sim_server *server;
     unsigned index;
-    enum {
-        SIM_SERVES,
-        SIM_FROZEN,
-        SIM_DEAD,
-        SIM_STALE
-    } state;          /* STALE: it was replaced, and does
-                                                                   not know */
+    /* STALE: it was replaced, and does not know */
+    enum { SIM_SERVES, SIM_FROZEN, SIM_DEAD, SIM_STALE } state;
     unsigned replica; /* that has what it has, some time later; SIM_NODES none */
     bool is_replica;
     int64_t until;       /* frozen: it goes on then */
@@ -356,6 +351,7 @@ struct sim_world {
     int64_t restored_until[SIM_KEYS]; /* a failover brought back what was released */
     bool was_meddled[SIM_KEYS];       /* with its queue, ever: a replica may bring that back */
     struct sim_queue queues[SIM_KEYS];
+    struct sim_entries entries[SIM_KEYS];
     struct sim_turns turns[SIM_KEYS];
     struct sim_foreign foreign;
     struct rlock__timer restart;

@@ -65,9 +65,9 @@ static struct scene *scene_open(void)
     says(&s, "ssubscribe", OLD);
     assert_true(rlock__channel_is_subscribed(s.leaves.channel));
     rlock__listener_end(&s.leaves);
-    rlock__channels_settle(&s.pair.alone.server);
+    rlock__channels_settle(&s.pair.alone.server, NOW);
     rlock__listener_begin(&s.pair.alone.core, &s.comes);
-    rlock__channels_settle(&s.pair.alone.server);
+    rlock__channels_settle(&s.pair.alone.server, NOW);
     return &s;
 }
 

@@ -54,6 +54,14 @@ static bool saw(struct scene *s, int64_t ttl_ms, int64_t now)
     return rlock__queue_saw(&s->waiter, &answer, now);
 }
 
+/* A release was answered, and so many received its message. */
+static void released(struct scene *s, int64_t receivers, int64_t now)
+{
+    const struct rlock__answer answer = {.outcome = RLOCK__DONE, .receivers = receivers};
+
+    rlock__queue_released(&s->alone.core, s->alone.spec, &answer, now);
+}
+
 QUEUE_TEST(a_lease_beyond_all_reason_ends_in_a_thousand_years)
 {
     assert_true(saw(s, INT64_MAX / RLOCK__MS, NOW));
@@ -65,13 +73,13 @@ QUEUE_TEST(a_lease_beyond_all_reason_ends_in_a_thousand_years)
 
 QUEUE_TEST(receivers_below_0_are_nobody)
 {
-    rlock__queue_released(&s->alone.core, s->alone.spec, INT64_MIN, NOW);
+    released(s, INT64_MIN, NOW);
     assert_int_equal(rlock__queue_paused_until(&s->waiter), 0);
 }
 
 QUEUE_TEST(receivers_beyond_all_reason_are_others_that_go_first)
 {
-    rlock__queue_released(&s->alone.core, s->alone.spec, INT64_MAX, NOW);
+    released(s, INT64_MAX, NOW);
     assert_true(rlock__queue_paused_until(&s->waiter) > NOW);
     assert_true(rlock__queue_paused_until(&s->waiter) < NOW + RLOCK__SECOND);
 }
@@ -81,8 +89,8 @@ QUEUE_TEST(waiters_do_not_pause_for_a_poller_that_has_not_come_for_a_second)
 {
     s->alone.spec->ops = &rlock__spin_ops;
     (void)saw(s, 1000, NOW);
-    rlock__queue_released(&s->alone.core, s->alone.spec, 0, NOW + 900 * RLOCK__MS);
+    released(s, 0, NOW + 900 * RLOCK__MS);
     assert_true(rlock__queue_paused_until(&s->waiter) >= NOW + 904 * RLOCK__MS);
-    rlock__queue_released(&s->alone.core, s->alone.spec, 0, NOW + 1500 * RLOCK__MS);
+    released(s, 0, NOW + 1500 * RLOCK__MS);
     assert_true(rlock__queue_paused_until(&s->waiter) < NOW + 1505 * RLOCK__MS);
 }

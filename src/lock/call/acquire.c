@@ -33,6 +33,7 @@
 #include <stdlib.h>
 
 #include "lock/call/acquire.h"
+#include "lock/call/enter.h"
 #include "lock/call/explain.h"
 #include "lock/common.h"
 #include "lock/hold/hold.h"
@@ -129,7 +130,9 @@ void rlock__acquire_answered(struct rlock__call *call, const struct rlock__reply
          rlock__acks_needed(call->link->server) == 0)) { /* a grant may still not count */
         call->failures = 0;
     }
-    call->acquire.hint = answer.hint;
+    if ((call->spec->ops->caps & RLOCK__CAP_ENTERS) == 0 || answer.hint != 0) {
+        call->acquire.hint = answer.hint;
+    }
     switch (answer.outcome) {
     case RLOCK__DONE:
         if (call->acquire.asked) {
@@ -259,6 +262,9 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     call->link = link;
     rlock__acquire_follow(call);
     args.waits = call->channel != NULL;
+    if (call->core->opts.queues) {
+        rlock__entry_ask(call, &args);
+    }
     args.settled = rlock__settled(link->server, now);
     if (call->acquire.adopts != NULL) {
         args.from = rlock__bytes_of(call->acquire.adopts);

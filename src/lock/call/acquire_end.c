@@ -5,6 +5,7 @@
 
 #include "lock/call/acquire.h"
 #include "lock/call/calls.h"
+#include "lock/call/enter.h"
 #include "lock/call/explain.h"
 #include "lock/common.h"
 #include "lock/hold/hold.h"
@@ -36,6 +37,9 @@ void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until)
         rlock__channel_leave_granted(call);
     } else if (call->channel != NULL) {
         rlock__channel_leave(call);
+    }
+    if (call->acquire.entry != NULL) {
+        rlock__entry_end(call);
     }
     assert(call->acquire.queue == NULL && call->channel == NULL);
 }

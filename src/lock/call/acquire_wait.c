@@ -12,6 +12,7 @@
 
 #include "lock/call/acquire.h"
 #include "lock/call/calls.h"
+#include "lock/call/enter.h"
 #include "lock/call/explain.h"
 #include "lock/call/pass.h"
 #include "lock/common.h"
@@ -28,16 +29,17 @@ static int64_t poll_pause(struct rlock__core *core)
     return RLOCK__POLL_US - rlock__random(core, RLOCK__POLL_US / 4);
 }
 
-/* Sleeps until a message comes, until the next poll, or until that time: the end of a lease. */
-static void sleep_until(struct rlock__call *call, int64_t at, int64_t now)
+/* Sleeps until a message comes, or until one of these times: the next look of a call that hears its
+ * channel, or the end of a lease. A call that does not hear its channel polls. */
+static void sleep_until(struct rlock__call *call, int64_t look, int64_t at, int64_t now)
 {
     /* after an answer from behind ASKING the message comes on another server's channel */
     bool live = rlock__channel_is_live(call) && !call->acquire.asked;
-    int64_t look = now + (live ? RLOCK__RECHECK_US : poll_pause(call->core));
     bool listens = call->spec->ops->pause == NULL;
 
+    look = live ? look : rlock__min(look, now + poll_pause(call->core));
     rlock__acquire_sleep(call, live || !listens ? RLOCK__SLEEPING : RLOCK__SUBSCRIBING,
-                         rlock__min(look, at));
+                         rlock__min(rlock__min(look, at), rlock__entry_ask_at(call)));
 }
 
 static void explain_own(const struct rlock__call *call, const struct rlock__grant *grant,
@@ -76,7 +78,7 @@ static bool await(struct rlock__call *call, int64_t now)
     call->acquire.contended = true;
     rlock__unsay(call); /* the text from before is out of date */
     call->error = 0;
-    sleep_until(call, grant->valid_until + RLOCK__MS, now);
+    sleep_until(call, now + RLOCK__RECHECK_US, grant->valid_until + RLOCK__MS, now);
     return true;
 }
 
@@ -103,16 +105,17 @@ void rlock__acquire_go(struct rlock__call *call, int64_t now)
 /* The lock is busy: sleeps until the holder's lease ends at the latest. */
 static void sleep_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
-    int64_t pause = RLOCK__RECHECK_US;
+    int64_t look = now + RLOCK__RECHECK_US, end = RLOCK__NEVER;
 
-    if (answer->recheck_ms != 0) {
-        pause = rlock__min(pause, answer->recheck_ms * RLOCK__MS);
+    if (answer->place > 0) {
+        look = rlock__entry_recheck(call, answer, now);
+    } else if (answer->recheck_ms != 0) {
+        look = rlock__min(look, now + answer->recheck_ms * RLOCK__MS);
     }
     if (answer->ttl_ms >= 0) { /* a key is gone in the millisecond after its PTTL reached 0 */
-        pause = rlock__min(pause, rlock__min(answer->ttl_ms, RLOCK__RECHECK_US / 1000) * RLOCK__MS +
-                                      2 * RLOCK__MS);
+        end = now + rlock__reported_ms(answer->ttl_ms) + 2 * RLOCK__MS;
     }
-    sleep_until(call, now + pause, now);
+    sleep_until(call, look, end, now);
 }
 
 /* Whether this owner's hold from before has the lock, and its release was sent behind the attempt.
@@ -140,12 +143,13 @@ static int64_t spin_pause(struct rlock__call *call)
 
 void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
-    bool joined;
+    bool joined, missed;
 
     assert(answer->outcome == RLOCK__BUSY);
     assert(call->step == RLOCK__ASKING && call->request == NULL);
     rlock__acquire_follow(call);
     joined = call->channel != NULL;
+    missed = rlock__entry_busy(call, answer);
     rlock__acquire_note_holder(call, answer, now);
     if (rlock__queue_saw(call, answer, now)) {
         call->acquire.spins = 0; /* the lock was free meanwhile, and may be again soon */
@@ -164,7 +168,7 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
         rlock__acquire_sleep(call, RLOCK__SLEEPING, now + spin_pause(call));
     } else if (!joined && !rlock__channel_join(call)) {
         rlock__acquire_starve(call, now);
-    } else if (call->acquire.stale || (!joined && rlock__channel_is_live(call))) {
+    } else if (call->acquire.stale || missed || (!joined && rlock__channel_is_live(call))) {
         rlock__acquire_go(call, now); /* a release came, or may have come, since the attempt */
     } else {
         sleep_busy(call, answer, now);
@@ -191,7 +195,7 @@ void rlock__acquire_head(struct rlock__call *call, int64_t now)
         rlock__acquire_go(call, now);
         return;
     }
-    sleep_until(call, granted_until + RLOCK__MS, now);
+    sleep_until(call, now + RLOCK__RECHECK_US, granted_until + RLOCK__MS, now);
 }
 
 static bool is_asleep(const struct rlock__call *call)

@@ -47,6 +47,11 @@ void rlock__hold_unline(struct rlock__call *call, int64_t now);
 /* Ends the turn. The next call in the line goes on. A row without hold and calls is freed. */
 void rlock__hold_leave(struct rlock__hold *hold, int64_t now);
 
+/* ---- enter.c: the lock's queue on the server ---- */
+
+/* A message says when the call is to ask: it sleeps until then at most. */
+void rlock__entry_told(struct rlock__call *call);
+
 /* ---- release_turn.c: a call that gives up a level ---- */
 
 void rlock__release_begin(struct rlock__call *call, int64_t now);

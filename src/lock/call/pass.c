@@ -101,7 +101,8 @@ static bool may_take(const struct rlock__call *call, const struct rlock__spec *s
                  call->step == RLOCK__SLEEPING || call->step == RLOCK__PAUSING;
 
     return waits && call->spec->ops == spec->ops && call->acquire.lease_us == 0 && !call->member &&
-           call->error == 0 && call->spec->tuning->max_hold_us == spec->tuning->max_hold_us &&
+           call->error == 0 && !call->acquire.enqueued &&
+           call->spec->tuning->max_hold_us == spec->tuning->max_hold_us &&
            !rlock__ticket_is_open(call->acquire.ticket) && now < call->deadline;
 }
 

@@ -335,6 +335,7 @@ void rlock__core_close(struct rlock__core *core, int64_t now)
 {
     core->closed = true;
     rlock__stocks_close(core);
+    rlock__channels_close(core);
     while (core->calls != NULL) {
         rlock__call_give_up(core->calls, RLOCK_ECLOSED, now);
     }

@@ -50,6 +50,8 @@ static void go_on(struct rlock__call *call, unsigned why, int64_t now)
         rlock__acquire_wake(call, now);
     } else if ((why & RLOCK__EXTENDED) != 0) {
         rlock__extend_settled(call);
+    } else if ((why & RLOCK__TOLD) != 0) {
+        rlock__entry_told(call);
     } else {
         rlock__acquire_again(call, now);
     }
@@ -71,12 +73,17 @@ static void drain(struct rlock__core *core, int64_t now)
  * call may end and leave its channel. So the channels come last. */
 static void flush_server(struct rlock__server *server, int64_t now)
 {
+    if (server->sub.strays != NULL) {
+        rlock__strays_release(server, now);
+    }
     for (unsigned i = 0; i < server->n_links; i++) { /* links for acks are the last */
         rlock__recovery_flush(&server->links[i], now);
         rlock__renew_flush(&server->links[i], now);
         rlock__acks_flush(&server->links[i], now);
     }
-    rlock__channels_settle(server);
+    if (server->sub.unsettled != NULL) {
+        rlock__channels_settle(server, now);
+    }
 }
 
 /* Notes the server for the driver, in core.changed. */

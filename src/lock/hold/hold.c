@@ -116,8 +116,7 @@ void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *ans
     }
     rlock__hold_over(hold);
     if (answer == NULL || !answer->shared) {
-        rlock__queue_released(hold->spec->core, hold->spec, answer != NULL ? answer->receivers : 0,
-                              now);
+        rlock__queue_released(hold->spec->core, hold->spec, answer, now);
     }
 }
 
@@ -188,7 +187,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
     assert(!grant->is_waiting);                   /* a lost hold is not renewed */
     assert(grant->timer.set == grant->releasing); /* only its last release goes on */
     assert(hold->owed.n == 0);
-    rlock__queue_released(hold->spec->core, hold->spec, 0, now);
+    rlock__queue_released(hold->spec->core, hold->spec, NULL, now);
 }
 
 void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now)

@@ -46,9 +46,9 @@ void rlock__queue_leave(struct rlock__call *call, int64_t granted_until);
 /* The release of a hold on the lock is sent. The queue pauses until it is answered. */
 void rlock__queue_releasing(struct rlock__core *core, const struct rlock__spec *spec, int64_t now);
 /* A hold of this client on the lock ended. The head may try, maybe after a pause; so may waiters
- * that are in no queue. receivers: how many received the message; 0: nobody, or not known. */
-void rlock__queue_released(struct rlock__core *core, struct rlock__spec *spec, int64_t receivers,
-                           int64_t now);
+ * that are in no queue. answer: to the release; NULL: it had none. */
+void rlock__queue_released(struct rlock__core *core, struct rlock__spec *spec,
+                           const struct rlock__answer *answer, int64_t now);
 /* A message of a release came. Returns whether the call is in a queue and the release was another
  * client's: that client's turn is over then. */
 bool rlock__queue_on_message(struct rlock__call *call, int64_t now);

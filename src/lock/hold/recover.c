@@ -7,6 +7,7 @@
 #include "lock/common.h"
 #include "lock/hold/hold.h"
 #include "lock/hold/recovery.h"
+#include "lock/server/channel.h"
 
 /* A new ticket in recovery. Without memory the lease ends by itself, and the result is NULL. */
 static struct rlock__ticket *begin_new(struct rlock__spec *spec, uint64_t number, int64_t free_by)
@@ -124,5 +125,39 @@ void rlock__recover_released(struct rlock__spec *spec, uint64_t number, struct r
     if (ticket != NULL) {
         ticket->in_flight = set;
         rlock__recovery_line_up(ticket);
+    }
+}
+
+/* Whether the number is a call's or a hold's, or is being released. */
+static bool is_known(struct rlock__core *core, uint64_t number)
+{
+    const struct rlock__ticket *ticket;
+    const struct rlock__call *call;
+
+    DL_FOREACH(core->recovery.tickets, ticket) {
+        if (ticket->number == number) {
+            return true;
+        }
+    }
+    DL_FOREACH2(core->calls, call, all.next)
+    {
+        if (call->number == number) {
+            return true;
+        }
+    }
+    return rlock__hold_by_number(core, number) != NULL;
+}
+
+void rlock__strays_release(struct rlock__server *server, int64_t now)
+{
+    struct rlock__channel *channel;
+
+    while ((channel = server->sub.strays) != NULL) {
+        server->sub.strays = channel->stray_next;
+        if (!is_known(server->core, channel->stray)) {
+            rlock__recover_released(channel->spec, channel->stray, (struct rlock__in_flight){0},
+                                    now);
+        }
+        channel->stray = 0;
     }
 }

@@ -11,6 +11,8 @@
 #include "lock/server/route.h"
 #include "lock/server/stock.h"
 
+#define LINGER_US RLOCK__SECOND /* a channel that may be needed again is kept for so long */
+
 /* The end of the event checks what the waiters need: one may leave, and the next one join. */
 void rlock__channel_unsettle(struct rlock__channel *channel)
 {
@@ -65,12 +67,47 @@ void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool 
     }
 }
 
+static void channel_free(struct rlock__channel *channel)
+{
+    rlock__timer_unset(&channel->server->core->timers, &channel->linger);
+    if (channel->spec != NULL) {
+        (void)rlock__spec_unref(channel->spec);
+    }
+    free(channel);
+}
+
+static void on_linger(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__channel *channel = RLOCK__OF(struct rlock__channel, linger, timer);
+
+    (void)now;
+    channel->is_over = true;
+    rlock__channel_unsettle(channel);
+}
+
+/* Whether the channel is needed, or was needed a moment ago and may be needed again. */
+static bool is_wanted(struct rlock__channel *channel, int64_t now)
+{
+    struct rlock__core *core = channel->server->core;
+    bool is_needed = rlock__channel_is_needed(channel);
+
+    if (is_needed || !channel->lingers || !channel->live || core->closed) {
+        rlock__timer_unset(&core->timers, &channel->linger);
+        channel->is_over = false;
+        return is_needed;
+    }
+    if (!channel->linger.set && !channel->is_over) {
+        rlock__timer_set(&core->timers, &channel->linger, now + LINGER_US);
+    }
+    return !channel->is_over;
+}
+
 /* Subscribes or unsubscribes as the waiters need, unless a command is open. Frees a channel that
  * nobody needs. */
-static void channel_settle(struct rlock__channel *channel)
+static void channel_settle(struct rlock__channel *channel, int64_t now)
 {
     struct rlock__server *server = channel->server;
-    bool wanted = rlock__channel_is_needed(channel);
+    bool wanted = is_wanted(channel, now);
 
     assert(!channel->unsettled);
     assert(server->sub.up || (!channel->live && channel->asked == RLOCK__ASKED_NOTHING));
@@ -82,11 +119,11 @@ static void channel_settle(struct rlock__channel *channel)
     } else if (!wanted) {
         assert(!channel->live && !channel->plain && !channel->shares);
         rlock__table_remove(&server->channels, &channel->node);
-        free(channel);
+        channel_free(channel);
     }
 }
 
-void rlock__channels_settle(struct rlock__server *server)
+void rlock__channels_settle(struct rlock__server *server, int64_t now)
 {
     struct rlock__channel *channel;
 
@@ -94,7 +131,7 @@ void rlock__channels_settle(struct rlock__server *server)
         assert(channel->unsettled && channel->server == server);
         server->sub.unsettled = channel->unsettled_next;
         channel->unsettled = false;
-        channel_settle(channel);
+        channel_settle(channel, now);
     }
 }
 
@@ -137,73 +174,15 @@ struct rlock__channel *rlock__channel_get(struct rlock__server *server, struct r
     }
     memcpy(channel->bytes, name.at, name.len);
     channel->server = server;
+    channel->linger.fire = on_linger;
     channel->name = rlock__bytes(channel->bytes, name.len);
     rlock__table_add(&server->channels, &channel->node, rlock__bytes_hash(name));
     return channel;
 }
 
-static struct rlock__bytes own_name(const struct rlock__spec *spec, uint64_t number)
-{
-    struct rlock__buf *buf = &spec->core->scratch;
-    char owner[RLOCK__OWNER_SIZE];
-
-    assert(number != 0 && number <= spec->core->last_number);
-    rlock__buf_clear(buf);
-    (void)rlock__buf_add(buf, spec->channel.at, spec->channel.len);
-    (void)rlock__buf_addf(buf, ":%s", rlock__owner_text(spec->core, number, owner).at);
-    return rlock__bytes(buf->data, buf->failed ? 0 : buf->len);
-}
-
-struct rlock__channel *rlock__channel_own(struct rlock__server *server,
-                                          const struct rlock__spec *spec, uint64_t number)
-{
-    struct rlock__bytes name = own_name(spec, number);
-
-    assert(spec->core == server->core);
-    assert((spec->ops->caps & RLOCK__CAP_QUEUES) != 0);
-    return name.len != 0 ? rlock__channel_get(server, name) : NULL;
-}
-
 bool rlock__channel_is_subscribed(const struct rlock__channel *channel)
 {
     return channel->live && channel->asked == RLOCK__ASKED_NOTHING;
-}
-
-static void hear(struct rlock__channel *channel)
-{
-    struct rlock__listener *listener;
-
-    DL_FOREACH(channel->listeners, listener) {
-        rlock__listener_notify(listener);
-    }
-}
-
-void rlock__channel_on_message(struct rlock__channel *channel)
-{
-    struct rlock__call *call;
-
-    channel->server->core->stats.messages++;
-    DL_FOREACH2(channel->waiters, call, waits.next)
-    {
-        assert(call->channel == channel);
-        rlock__ready(call, RLOCK__HEARD);
-        rlock__ready(call, RLOCK__WOKEN);
-    }
-    hear(channel);
-}
-
-void rlock__channel_wake(struct rlock__channel *channel, bool all)
-{
-    struct rlock__call *call;
-
-    DL_FOREACH2(channel->waiters, call, waits.next)
-    {
-        assert(call->channel == channel && call->kind == RLOCK__ACQUIRE);
-        if (all || call->acquire.queue == NULL) {
-            rlock__ready(call, RLOCK__WOKEN);
-        }
-    }
-    hear(channel);
 }
 
 /* Takes the channel whose command is answered next out of the list. */
@@ -383,6 +362,26 @@ void rlock__channels_down(struct rlock__server *server)
     assert(server->sub.asked == NULL && server->sub.out.len == 0);
 }
 
+static void close_all(struct rlock__server *server)
+{
+    struct rlock__channel *channel = NULL;
+
+    while ((channel = next(server, channel)) != NULL) {
+        if (channel->lingers) {
+            rlock__channel_unsettle(channel);
+        }
+    }
+}
+
+void rlock__channels_close(struct rlock__core *core)
+{
+    struct rlock__server *server;
+
+    DL_FOREACH(core->servers, server) {
+        close_all(server);
+    }
+}
+
 void rlock__channels_fini(struct rlock__server *server)
 {
     struct rlock__table_node *node;
@@ -391,7 +390,7 @@ void rlock__channels_fini(struct rlock__server *server)
     rlock__stocks_drop(server);
     while ((node = rlock__table_take(&server->channels, &from)) != NULL) {
         assert(!rlock__channel_is_needed(channel_of(node)));
-        free(channel_of(node));
+        channel_free(channel_of(node));
     }
     assert(server->channels.n == 0);
 }

@@ -24,7 +24,16 @@ struct rlock__channel {
     struct rlock__bytes name;
     struct rlock__channel *asked_prev, *asked_next; /* in subscriber.asked */
     struct rlock__call *waiters;
+    struct rlock__call *hearers; /* calls that hear other libraries here: ear.h */
+    unsigned marked;             /* such calls, on the channel that counts them */
     struct rlock__listener *listeners;
+    struct rlock__timer linger; /* it is kept until then, though nobody needs it */
+    struct rlock__spec *spec;   /* a client's own: its lock; NULL: another channel */
+    /* the lock is reserved for this number, which no call has; 0: none */
+    uint64_t stray;
+    struct rlock__channel *stray_next; /* in subscriber.strays */
+    bool lingers;                      /* it may be kept */
+    bool is_over;                      /* it was kept for long enough */
     enum { RLOCK__ASKED_NOTHING, RLOCK__ASKED_SUBSCRIBE, RLOCK__ASKED_UNSUBSCRIBE } asked;
     bool live; /* the server acknowledged the subscription */
     /* The plain channel beside the sharded one: it is subscribed; its command awaits an answer. */
@@ -46,7 +55,8 @@ struct rlock__channel *rlock__channel_get(struct rlock__server *server, struct r
 /* Whether a call or a listener needs the channel's messages. */
 static inline bool rlock__channel_is_needed(const struct rlock__channel *channel)
 {
-    return channel->waiters != NULL || channel->listeners != NULL;
+    return channel->waiters != NULL || channel->listeners != NULL || channel->hearers != NULL ||
+           channel->marked > 0;
 }
 /* waiters.c: makes the call a waiter of its channel: the lock's channel, or for a queue on the
  * server a channel of its own. Returns false without memory. */
@@ -57,6 +67,12 @@ void rlock__channel_leave_granted(struct rlock__call *call);
 /* The channel of a number, in a queue on the server; NULL without memory. */
 struct rlock__channel *rlock__channel_own(struct rlock__server *server,
                                           const struct rlock__spec *spec, uint64_t number);
+/* The client's own channel of the lock, where a release tells its call that is in the lock's queue.
+ * NULL without memory. */
+struct rlock__channel *rlock__channel_client(struct rlock__server *server,
+                                             struct rlock__spec *spec);
+/* Whether that one is subscribed. */
+bool rlock__channel_client_is_live(const struct rlock__call *call);
 /* Subscribes or unsubscribes all of them with one command. None of them may have an open
  * command. */
 void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool subscribe);
@@ -73,8 +89,10 @@ static inline bool rlock__channel_is_outdated(const struct rlock__channel *chann
 bool rlock__channel_is_subscribed(const struct rlock__channel *channel);
 /* The same for the channel that the call relies on. */
 bool rlock__channel_is_live(const struct rlock__call *call);
-/* A message came: each waiter notes that at the end of the event, and tries again. */
-void rlock__channel_on_message(struct rlock__channel *channel);
+/* A message came: each waiter notes that at the end of the event, and tries again. A message that
+ * names a call is for that call alone. */
+void rlock__channel_on_message(struct rlock__channel *channel, struct rlock__bytes message,
+                               int64_t now);
 /* Each waiter tries again; all false: only waiters that are in no wait queue. */
 void rlock__channel_wake(struct rlock__channel *channel, bool all);
 /* The server answered for the plain channel beside this sharded one. */
@@ -90,7 +108,9 @@ void rlock__channel_refused(struct rlock__server *server, const struct rlock__re
 void rlock__channels_up(struct rlock__server *server);
 void rlock__channels_down(struct rlock__server *server);
 /* The end of an event: subscribes to the channels that have waiters, and to no others. */
-void rlock__channels_settle(struct rlock__server *server);
+void rlock__channels_settle(struct rlock__server *server, int64_t now);
+/* The client is closed: no channel is kept that nobody needs. */
+void rlock__channels_close(struct rlock__core *core);
 void rlock__channels_fini(struct rlock__server *server);
 
 #endif

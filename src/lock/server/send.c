@@ -6,6 +6,8 @@
 #include "lock/common.h"
 #include "lock/server/route.h"
 
+#define GIVES_WAY 32 /* one of so many releases leaves the lock free for those who poll */
+
 void rlock__set_asking(struct rlock__request *request, bool asking)
 {
     struct rlock__cmd *cmd = &request->cmd;
@@ -85,6 +87,9 @@ struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rloc
 
     assert(number != 0);
     assert(lease_us >= 0);
+    if (spec->core->opts.queues && count == 0) {
+        args.gives_way = rlock__random(spec->core, GIVES_WAY) == 0;
+    }
     return send(spec, link, spec->ops->release, &args, answer, subject, now);
 }
 

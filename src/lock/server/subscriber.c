@@ -116,7 +116,7 @@ void rlock__subscriber_received(struct rlock__server *server, const struct rlock
         return;
     }
     if (is(what, "message")) {
-        rlock__channel_on_message(channel);
+        rlock__channel_on_message(channel, rlock__reply_str(reply, 2), now);
     } else if (is(what, "subscribe")) {
         on_answer(channel, what, true);
     } else if (is(what, "unsubscribe")) {

@@ -1,18 +1,119 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls that wait on a channel. Listeners are in listener.c. */
+/* The calls that wait on a channel, and their ears. Listeners are in listener.c. */
 #include <assert.h>
 #include <utlist.h>
 
+#include "lock/common.h"
 #include "lock/server/channel.h"
+#include "lock/server/ear.h"
 #include "lock/server/route.h"
 #include "lock/server/stock.h"
+
+/* The name of a channel of the lock: its common one, a colon, and this. Empty without memory. */
+static struct rlock__bytes beside(const struct rlock__spec *spec, const char *which)
+{
+    struct rlock__buf *buf = &spec->core->scratch;
+
+    rlock__buf_clear(buf);
+    (void)rlock__buf_add(buf, spec->channel.at, spec->channel.len);
+    (void)rlock__buf_addf(buf, ":%s", which);
+    return rlock__bytes(buf->data, buf->failed ? 0 : buf->len);
+}
+
+/* A channel that is kept for a while when nobody needs it; NULL without memory. */
+static struct rlock__channel *kept(struct rlock__server *server, struct rlock__bytes name)
+{
+    struct rlock__channel *channel = name.len != 0 ? rlock__channel_get(server, name) : NULL;
+
+    if (channel != NULL) {
+        channel->lingers = true;
+    }
+    return channel;
+}
+
+struct rlock__channel *rlock__channel_own(struct rlock__server *server,
+                                          const struct rlock__spec *spec, uint64_t number)
+{
+    char owner[RLOCK__OWNER_SIZE];
+    struct rlock__bytes name;
+
+    assert(number != 0 && number <= spec->core->last_number);
+    assert(spec->core == server->core);
+    assert((spec->ops->caps & RLOCK__CAP_QUEUES) != 0);
+    name = beside(spec, rlock__owner_text(spec->core, number, owner).at);
+    return name.len != 0 ? rlock__channel_get(server, name) : NULL;
+}
+
+struct rlock__channel *rlock__channel_client(struct rlock__server *server, struct rlock__spec *spec)
+{
+    struct rlock__channel *channel = kept(server, beside(spec, spec->core->opts.uuid));
+
+    if (channel != NULL && channel->spec == NULL) {
+        channel->spec = rlock__spec_ref(spec);
+    }
+    return channel;
+}
+
+bool rlock__channel_client_is_live(const struct rlock__call *call)
+{
+    const struct rlock__spec *spec = call->spec;
+    const struct rlock__channel *channel =
+        rlock__channel_find(rlock__route(spec)->server, beside(spec, spec->core->opts.uuid));
+
+    return channel != NULL && rlock__channel_is_subscribed(channel);
+}
+
+bool rlock__ear_open(struct rlock__call *call)
+{
+    struct rlock__entry *entry = call->acquire.entry;
+    struct rlock__server *server = rlock__route(call->spec)->server;
+
+    assert(call->channel != NULL && entry->common == NULL);
+    entry->common = kept(server, call->spec->channel);
+    entry->marker = entry->common != NULL ? kept(server, beside(call->spec, "rlock")) : NULL;
+    if (entry->common == NULL) {
+        return false;
+    }
+    DL_APPEND2(entry->common->hearers, call, acquire.entry->hears.prev, acquire.entry->hears.next);
+    rlock__channel_unsettle(entry->common);
+    if (entry->marker != NULL) {
+        entry->marker->marked++;
+        rlock__channel_unsettle(entry->marker);
+    }
+    return rlock__channel_is_subscribed(entry->common);
+}
+
+void rlock__ear_close(struct rlock__call *call)
+{
+    struct rlock__entry *entry = call->acquire.entry;
+
+    if (entry == NULL || entry->common == NULL) {
+        return;
+    }
+    DL_DELETE2(entry->common->hearers, call, acquire.entry->hears.prev, acquire.entry->hears.next);
+    rlock__channel_unsettle(entry->common);
+    if (entry->marker != NULL) {
+        assert(entry->marker->marked > 0);
+        entry->marker->marked--;
+        rlock__channel_unsettle(entry->marker);
+    }
+    entry->common = entry->marker = NULL;
+}
+
+static struct rlock__channel *channel_for(const struct rlock__call *call,
+                                          struct rlock__server *server)
+{
+    if ((call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0) {
+        return rlock__channel_own(server, call->spec, call->number);
+    }
+    return rlock__call_enters(call) ? rlock__channel_client(server, call->spec)
+                                    : rlock__channel_get(server, call->spec->channel);
+}
 
 bool rlock__channel_join(struct rlock__call *call)
 {
     struct rlock__server *server = rlock__route(call->spec)->server;
-    bool queues = (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0;
-    struct rlock__channel *channel = queues ? rlock__channel_own(server, call->spec, call->number)
-                                            : rlock__channel_get(server, call->spec->channel);
+    struct rlock__channel *channel = channel_for(call, server);
 
     assert(call->kind == RLOCK__ACQUIRE && call->channel == NULL);
     assert(channel == NULL || channel->server == server);
@@ -30,6 +131,7 @@ static struct rlock__channel *leave(struct rlock__call *call)
     struct rlock__channel *channel = call->channel;
 
     assert(channel->waiters != NULL && call->kind == RLOCK__ACQUIRE);
+    rlock__ear_close(call);
     call->channel = NULL;
     DL_DELETE2(channel->waiters, call, waits.prev, waits.next);
     return channel;

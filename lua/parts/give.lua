@@ -1,0 +1,120 @@
+-- Gives a lock from its holder to the first call in its queue, for a short time in which that call takes it: a reservation.
+-- If nobody stands there, or others have a turn, opens the lock and announces that.
+-- Takes the lock's hash, which has one field; the holder; PUBLISH, SPUBLISH or BOTH; the channel; true if it is a turn of
+-- others; true if the lock has tokens
+-- Returns how many received the announcement, 0 if the lock was given, -1 if it was refused; 1 if it is a turn of others.
+-- An entry is a form, of two characters, and the owner: 'w' and a digit k, for a reservation of 50 ms times 4 to the power
+-- of k. Its client hears this:uuid. One that nobody hears is dropped. Others are subscribers of the channel, without those of
+-- ours, which hear this:rlock too: Redissons and whoever does not queue. Each of them gets a mark in the queue, behind those
+-- who stand; a mark that comes to the front is their turn. The last of the marks is '~z'.
+-- The hash is never empty in between: while its slot is being moved, a key that is not there cannot be made.
+local key, holder, way, channel, is_turn, has_tokens = ...
+local announce, tag = include 'parts/announce', channel:sub(23) -- behind 'redisson_lock__channel'
+local queue, token = 'rlock_wait' .. tag, has_tokens and 'redisson_lock_token' .. tag
+
+local function ears(channels)
+  local n = {}
+  for _, numsub in ipairs(way == 'BOTH' and {'shardnumsub', 'numsub'} or {way == 'PUBLISH' and 'numsub' or 'shardnumsub'}) do
+    local heard = redis.pcall('pubsub', numsub, unpack(channels))
+    for i = 1, #channels do
+      n[i] = (n[i] or 0) + (heard[2 * i] or 1) -- whom nobody counts may be there
+    end
+  end
+  return n
+end
+
+local function tell(entry, message)
+  return announce(way, channel .. ':' .. entry:sub(3, 38), message)
+end
+
+local function is_mark(entry)
+  return entry:byte() == 126
+end
+
+-- Drops the dead in front, and takes a mark that comes to the front. Returns the first call, the second, and the mark.
+local function look(window, others)
+  local first, second, mark
+  for _ = 1, 64 do
+    local entries, channels, gone = redis.pcall('zrange', queue, 0, window - 1), {}, {}
+    if not entries[1] then
+      break
+    end
+    for i, entry in ipairs(entries) do
+      channels[i] = channel .. ':' .. entry:sub(3, 38)
+    end
+    local heard = ears(channels)
+    for i, entry in ipairs(entries) do
+      if is_mark(entry) then
+        if others == 0 or not first and not mark then
+          gone[#gone + 1] = entry
+          mark = others > 0 and entry or nil
+        end
+      elseif heard[i] == 0 then
+        gone[#gone + 1] = entry
+      else
+        first, second = first or entry, first and (second or entry)
+      end
+    end
+    if gone[1] then
+      redis.pcall('zrem', queue, unpack(gone))
+    end
+    if first or #entries < window then
+      break
+    end
+  end
+  return first, second, mark
+end
+
+local function add_marks(others)
+  local last = redis.pcall('zrange', queue, -1, -1, 'WITHSCORES')
+  if last[2] and not redis.pcall('zscore', queue, '~z') then
+    others = math.min(others, 16)
+    for i = 1, others do
+      redis.pcall('zadd', queue, string.format('%.0f', last[2] + i), i == others and '~z' or string.format('~%02d', i))
+    end
+  end
+end
+
+-- A new hold of an owner who will come for it. Returns whether the server has made it. The first write is one that a full
+-- server allows; then it allows the others. A token that is not there may be on its way here, and is not made. One that is
+-- no number is somebody else's.
+local function reserve(owner, lease)
+  redis.call('pexpire', key, lease)
+  local done = true
+  if token then
+    local now, last = redis.call('time'), redis.pcall('get', token)
+    done = type(last) == 'string' and tonumber(last)
+    done = done and redis.pcall('set', token, string.format('%.0f', math.max(done + 1, now[1] * 1000000 + now[2])))
+    done = done and not done.err
+  end
+  done = done and type(redis.pcall('hset', key, owner, '1')) == 'number'
+  redis.call('hdel', key, holder)
+  return done
+end
+
+local counts = ears({channel, channel .. ':rlock'})
+local others = math.max(counts[1] - counts[2], 0)
+if others > 0 then
+  add_marks(others)
+end
+local first, second, mark = look(others > 0 and 20 or 2, others)
+if not first then
+  redis.call('hdel', key, holder)
+  return announce(way, channel, '0'), others > 0 and 1 or 0
+end
+if mark or is_turn then
+  redis.call('hdel', key, holder)
+  tell(first, string.format('s %s %d', first:sub(40), 1 + redis.call('time')[2] % 4))
+  return announce(way, channel, '0'), 1
+end
+local lease, ticket = 50 * 4 ^ first:sub(2, 2), redis.pcall('zscore', queue, first)
+redis.pcall('zrem', queue, first)
+if not reserve(first:sub(3), lease) then
+  tell(first, string.format('s %s 0', first:sub(40)))
+  return 0, 0
+end
+local told = tell(first, string.format('g %s %s %d', first:sub(40), ticket, lease))
+if second then
+  tell(second, string.format('s %s %d', second:sub(40), lease + 2))
+end
+return math.min(told, 0), 0

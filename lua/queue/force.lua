@@ -1,0 +1,18 @@
+--!df flags=allow-undeclared-keys
+-- Opens a lock with one holder, if it is still held by the one that was seen, and gives it to the first call in its queue.
+-- KEYS[1] the lock's hash
+-- ARGV[1] the holder that was seen; ARGV[2] PUBLISH, SPUBLISH or BOTH; ARGV[3] channel; ARGV.has_tokens of a fenced lock, from
+-- its script
+-- Replies {1, receivers, 1 or 0} opened (parts/give); {-1, 1 or 0} not held by that one (1: by another).
+-- Shapes 1ii -i
+-- Atomic because a lock that changed hands must not be opened. One hash slot.
+local key = KEYS[1]
+if redis.call('hexists', key, ARGV[1]) == 0 then
+  return {-1, redis.call('exists', key)}
+end
+if redis.call('hlen', key) > 1 then
+  redis.call('del', key)
+  return {1, 0, 0}
+end
+local give = include 'parts/give'
+return {1, give(key, ARGV[1], ARGV[2], ARGV[3], false, ARGV.has_tokens)}

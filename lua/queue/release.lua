@@ -1,0 +1,46 @@
+--!df flags=allow-undeclared-keys
+-- Gives up levels of a lock with one holder: makes the owner's count so; 0 ends the hold, whatever its count, and gives the
+-- lock to the first call in its queue. An owner without a hold leaves the queue.
+-- KEYS[1] the lock's hash
+-- ARGV[1] owner; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for, 0 none; of the last level
+-- 1: it is a turn of others; ARGV[4] PUBLISH, SPUBLISH or BOTH; ARGV[5] channel; ARGV.has_tokens of a fenced lock, from its script
+-- Replies {1, receivers, 1 or 0} done (parts/give); {-1, 1 or 0} not held (1: by another).
+-- Shapes 1i 1ii -i
+-- Atomic because nobody may take the lock between its release and the next in the queue. One hash slot: keys, and the
+-- channels by their tag.
+-- A release that runs twice gives once: the second one finds no hold. If the first one leaves, the second one is told to ask:
+-- another library may hold the lock, and then it is the first one that hears of the release.
+local key, owner, count, lease = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+if count > 0 then
+  local lower = include 'parts/lower'
+  return lower(key, owner, count, lease)
+end
+
+local function first_call(queue)
+  for _, entry in ipairs(redis.pcall('zrange', queue, 0, 16)) do
+    if entry:byte() ~= 126 then -- no mark
+      return entry
+    end
+  end
+end
+
+local queue = 'rlock_wait' .. ARGV[5]:sub(23) -- behind 'redisson_lock__channel'
+local held = redis.pcall('hexists', key, owner)
+if held ~= 1 then
+  held = redis.pcall('hdel', key, owner) -- an error too: the key is somebody else's, or this is not permitted
+  local first = first_call(queue)
+  redis.pcall('zrem', queue, 'w0' .. owner, 'w1' .. owner, 'w2' .. owner, 'w3' .. owner)
+  if first and first:sub(3) == owner then
+    local announce, second = include 'parts/announce', first_call(queue)
+    if second then
+      announce(ARGV[4], ARGV[5] .. ':' .. second:sub(3, 38), 's ' .. second:sub(40) .. ' 0')
+    end
+  end
+  return held == 0 and {-1, redis.call('exists', key)} or held
+end
+if redis.call('hlen', key) > 1 then
+  redis.call('hdel', key, owner)
+  return {1, 0, 0}
+end
+local give = include 'parts/give'
+return {1, give(key, owner, ARGV[4], ARGV[5], lease == 1, ARGV.has_tokens)}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/call/enter.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/uuid.h"
+#include "lock/call/calls.h"
+#include "lock/common.h"
+#include "lock/hold/queue.h"
+#include "lock/server/channel.h"
+#include "lock/server/ear.h"
+#include "lock/server/route.h"
+
+#define SPAN_US (50 * RLOCK__MS) /* the shortest reservation; each next one is 4 times as long */
+#define SPANS 4
+#define TRIPS 4 /* round trips that a reservation lasts at least */
+
+/* A reservation must outlast the message, and the attempt that it makes the call send. */
+static uint8_t span_for(const struct rlock__call *call)
+{
+    int64_t least = TRIPS * rlock__route(call->spec)->pipeline.rtt, lasts = SPAN_US;
+    uint8_t span = 0;
+
+    while (span + 1 < SPANS && lasts < least) {
+        lasts *= 4;
+        span++;
+    }
+    return span;
+}
+
+/* Whether the call may enter now: it hears its channel, and there is memory for the entry. */
+static bool may_enter(struct rlock__call *call)
+{
+    struct rlock__acquire *acquire = &call->acquire;
+
+    if (!rlock__channel_is_live(call)) {
+        return false;
+    }
+    if (acquire->entry == NULL) {
+        acquire->entry = calloc(1, sizeof(*acquire->entry));
+    }
+    return acquire->entry != NULL;
+}
+
+void rlock__entry_ask(struct rlock__call *call, struct rlock__args *args)
+{
+    struct rlock__acquire *acquire = &call->acquire;
+
+    if (!rlock__call_enters(call) || !rlock__queue_is_head(call)) {
+        return; /* the end of its wait may make a call ask that is not the head */
+    }
+    assert(acquire->target == 1);
+    if (call->channel == NULL && rlock__channel_client_is_live(call)) {
+        (void)rlock__channel_join(call);
+    }
+    args->waits = may_enter(call);
+    if (acquire->entry == NULL) {
+        return;
+    }
+    acquire->entry->ask_at = 0;
+    if (!acquire->enqueued) { /* an entry keeps its form */
+        acquire->entry->span = span_for(call);
+    }
+    acquire->enqueued |= args->waits; /* also if the answer is lost */
+    args->enters = acquire->enqueued; /* a grant takes out its entry */
+    args->span = acquire->entry->span;
+}
+
+bool rlock__entry_busy(struct rlock__call *call, const struct rlock__answer *answer)
+{
+    struct rlock__entry *entry = call->acquire.entry;
+    bool is_out = call->acquire.enqueued && answer->place == 0 && !call->acquire.deaf;
+
+    if (entry == NULL || call->channel == NULL) {
+        return false;
+    }
+    entry->place = answer->place;
+    entry->is_foreign = is_out || rlock__owner_is_foreign(answer->holder);
+    if (!entry->is_counted && answer->place > 0) {
+        entry->marks = answer->marks;
+        entry->is_counted = true;
+    }
+    if (entry->is_foreign && answer->place <= 1) {
+        return entry->common == NULL && rlock__ear_open(call);
+    }
+    if (!entry->is_foreign) {
+        rlock__ear_close(call); /* the subscription is kept for a while */
+    }
+    return false;
+}
+
+void rlock__entry_end(struct rlock__call *call)
+{
+    assert(call->acquire.entry->common == NULL); /* the call has left its channels */
+    free(call->acquire.entry);
+    call->acquire.entry = NULL;
+}
+
+int64_t rlock__entry_recheck(const struct rlock__call *call, const struct rlock__answer *answer,
+                             int64_t now)
+{
+    int64_t pause = answer->recheck_ms * RLOCK__MS;
+
+    assert(answer->place > 0 && pause > 0);
+    return now + pause - rlock__random(call->core, pause / 10);
+}
+
+void rlock__entry_told(struct rlock__call *call)
+{
+    bool is_asleep = call->step == RLOCK__SLEEPING || call->step == RLOCK__SUBSCRIBING;
+
+    if (is_asleep) {
+        rlock__timer_set(&call->core->timers, &call->timer,
+                         rlock__min(call->timer.at, rlock__entry_ask_at(call)));
+    }
+}

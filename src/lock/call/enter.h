@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lock's queue on the server. If many processes waited for one lock without it, each of them
+ * would ask at each release. So the head of each client's wait queue enters a queue on the server.
+ * A release gives the lock to the first call there: it reserves the lock for a moment, and tells
+ * that call alone (lua/parts/give.lua). A reservation is no grant. The call asks, and holds the
+ * lock once its own attempt was granted. Nobody can take a reserved lock in between.
+ *
+ *   - A call enters only once the client's own channel is subscribed. Before, the next release
+ *     would find that nobody hears the call, and drop it.
+ *   - A call that ends without the lock leaves, by a release of its number. If the lock was
+ *     reserved for the call meanwhile, that release gives the lock to the next one.
+ *   - Messages get lost, and clients die. So each call looks again, the sooner the nearer it is to
+ *     the front. If its entry is gone it enters again by its old ticket, and keeps its place.
+ *   - The server may refuse an entry. Then the call hears the common channel, and polls.
+ *   - Another library announces its releases on the common channel alone. The first call in the
+ *     queue hears it while that library holds the lock (server/ear.h).
+ */
+#ifndef RLOCK_LOCK_ENTER_H
+#define RLOCK_LOCK_ENTER_H
+
+#include "lock/core.h"
+
+/* The call asks: says in args whether it enters if the lock is busy. */
+void rlock__entry_ask(struct rlock__call *call, struct rlock__args *args);
+/* The lock is busy. Returns whether a release may have been announced that the call did not
+ * hear. */
+bool rlock__entry_busy(struct rlock__call *call, const struct rlock__answer *answer);
+/* When the call, which is in the queue, looks again unless a message comes. */
+int64_t rlock__entry_recheck(const struct rlock__call *call, const struct rlock__answer *answer,
+                             int64_t now);
+/* When a message said to ask; RLOCK__NEVER: none did. */
+static inline int64_t rlock__entry_ask_at(const struct rlock__call *call)
+{
+    const struct rlock__entry *entry = call->acquire.entry;
+
+    return entry != NULL && entry->ask_at != 0 ? entry->ask_at : RLOCK__NEVER;
+}
+
+/* The call has left the queue here, and its channels. */
+void rlock__entry_end(struct rlock__call *call);
+
+#endif
