@@ -211,6 +211,7 @@ set(RLOCK_LUA
     lua/parts/lower.lua
     lua/parts/raise.lua
     lua/parts/rename.lua
+    lua/parts/tell.lua
     lua/parts/undo.lua
     lua/parts/unheard.lua
     lua/parts/writer.lua

@@ -3,7 +3,7 @@
 -- Returns the entry's place among the calls, from 1 on; its ticket; how many marks stand in front of it. Place 0: the
 -- server refused it, or the queue's key is of another type, or cannot be looked at, since the slot is being moved.
 -- The ticket is the entry's score: microseconds of the server's clock, but larger than the last one, so that a step of the
--- clock changes nobody's order. Whoever lost its entry comes back by its ticket, with one more: each entry has its own.
+-- clock changes no order. A call that lost its entry passes the ticket, and gets that ticket plus 1: each entry has its own.
 local queue, entry, ticket = ...
 local score = redis.pcall('zscore', queue, entry)
 if score then

@@ -3,13 +3,14 @@
 -- Takes the lock's hash, which has one field; the holder; PUBLISH, SPUBLISH or BOTH; the channel; true if it is a turn of
 -- others; true if the lock has tokens
 -- Returns how many received the announcement, 0 if the lock was given, -1 if it was refused; 1 if it is a turn of others.
--- An entry is a form, of two characters, and the owner: 'w' and a digit k, for a reservation of 50 ms times 4 to the power
--- of k. Its client hears this:uuid. One that nobody hears is dropped. Others are subscribers of the channel, without those of
--- ours, which hear this:rlock too: Redissons and whoever does not queue. Each of them gets a mark in the queue, behind those
--- who stand; a mark that comes to the front is their turn. The last of the marks is '~z'.
+-- An entry is a form, of two characters, and the owner. The form is 'w' and a digit k: a reservation lasts 50 ms times 4 to
+-- the power of k. An entry whose client does not hear its channel is dropped (parts/tell).
+-- Others are the subscribers of the lock's channel, without those of ours, which subscribe to this:rlock too. They are
+-- Redissons, and clients that do not queue. Each of them gets a mark behind the calls in the queue. When a mark comes to the
+-- front, it is a turn of others. The last of the marks is '~z'.
 -- The hash is never empty in between: while its slot is being moved, a key that is not there cannot be made.
 local key, holder, way, channel, is_turn, has_tokens = ...
-local announce, tag = include 'parts/announce', channel:sub(23) -- behind 'redisson_lock__channel'
+local announce, tell, tag = include 'parts/announce', include 'parts/tell', channel:sub(23) -- behind 'redisson_lock__channel'
 local queue, token = 'rlock_wait' .. tag, has_tokens and 'redisson_lock_token' .. tag
 
 local function ears(channels)
@@ -17,14 +18,10 @@ local function ears(channels)
   for _, numsub in ipairs(way == 'BOTH' and {'shardnumsub', 'numsub'} or {way == 'PUBLISH' and 'numsub' or 'shardnumsub'}) do
     local heard = redis.pcall('pubsub', numsub, unpack(channels))
     for i = 1, #channels do
-      n[i] = (n[i] or 0) + (heard[2 * i] or 1) -- whom nobody counts may be there
+      n[i] = (n[i] or 0) + (heard[2 * i] or 1) -- the server does not count: somebody may hear it
     end
   end
   return n
-end
-
-local function tell(entry, message)
-  return announce(way, channel .. ':' .. entry:sub(3, 38), message)
 end
 
 local function is_mark(entry)
@@ -104,17 +101,17 @@ if not first then
 end
 if mark or is_turn then
   redis.call('hdel', key, holder)
-  tell(first, string.format('s %s %d', first:sub(40), 1 + redis.call('time')[2] % 4))
+  tell(way, channel, first, 's', 1 + redis.call('time')[2] % 4)
   return announce(way, channel, '0'), 1
 end
 local lease, ticket = 50 * 4 ^ first:sub(2, 2), redis.pcall('zscore', queue, first)
 redis.pcall('zrem', queue, first)
 if not reserve(first:sub(3), lease) then
-  tell(first, string.format('s %s 0', first:sub(40)))
+  tell(way, channel, first, 's', 0)
   return 0, 0
 end
-local told = tell(first, string.format('g %s %s %d', first:sub(40), ticket, lease))
+local told = tell(way, channel, first, 'g', ticket .. ' ' .. lease)
 if second then
-  tell(second, string.format('s %s %d', second:sub(40), lease + 2))
+  tell(way, channel, second, 's', lease + 2)
 end
 return math.min(told, 0), 0

@@ -8,8 +8,8 @@
 -- Shapes 1i 1ii -i
 -- Atomic because nobody may take the lock between its release and the next in the queue. One hash slot: keys, and the
 -- channels by their tag.
--- A release that runs twice gives once: the second one finds no hold. If the first one leaves, the second one is told to ask:
--- another library may hold the lock, and then it is the first one that hears of the release.
+-- If it runs twice, it gives the lock once: the second time it finds no hold. If the first call in the queue leaves, the script
+-- tells the next call to ask. Another library may hold the lock, and only the first call hears of its release.
 local key, owner, count, lease = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 if count > 0 then
   local lower = include 'parts/lower'
@@ -31,9 +31,9 @@ if held ~= 1 then
   local first = first_call(queue)
   redis.pcall('zrem', queue, 'w0' .. owner, 'w1' .. owner, 'w2' .. owner, 'w3' .. owner)
   if first and first:sub(3) == owner then
-    local announce, second = include 'parts/announce', first_call(queue)
+    local tell, second = include 'parts/tell', first_call(queue)
     if second then
-      announce(ARGV[4], ARGV[5] .. ':' .. second:sub(3, 38), 's ' .. second:sub(40) .. ' 0')
+      tell(ARGV[4], ARGV[5], second, 's', 0)
     end
   end
   return held == 0 and {-1, redis.call('exists', key)} or held

@@ -1,6 +1,6 @@
 --!df flags=allow-undeclared-keys
--- Gives a hold of a lock with one holder to another owner, as its kind's own script does. If the lock ends sooner then, those
--- in front of its queue are told to ask.
+-- Gives a hold of a lock with one holder to another owner, as its kind's own script does. If the lock ends sooner then, the
+-- script tells the first two calls in the lock's queue to ask.
 -- KEYS as the kind's script has them: [1] the lock's hash; [2] a fenced lock's token, or none
 -- ARGV[1] the owner's field; ARGV[2] the other's field; ARGV[3] lease in ms; ARGV[4] PUBLISH, SPUBLISH or BOTH; ARGV[5]
 -- channel; ARGV[6] the message, as a release has it
@@ -12,9 +12,9 @@ local rename = KEYS[2] and include 'fenced/rename' or include 'plain/rename'
 local reply = rename(KEYS, ARGV)
 local now = redis.call('pttl', KEYS[1])
 if reply[1] == 1 and (left == -1 or now < left) then
-  local announce = include 'parts/announce'
+  local tell = include 'parts/tell'
   for _, entry in ipairs(redis.pcall('zrange', 'rlock_wait' .. ARGV[5]:sub(23), 0, 1)) do
-    announce(ARGV[4], ARGV[5] .. ':' .. entry:sub(3, 38), 's ' .. entry:sub(40) .. ' 0')
+    tell(ARGV[4], ARGV[5], entry, 's', 0)
   end
 end
 return reply

@@ -147,6 +147,7 @@ struct rlock__entry {
     int64_t ask_at;                         /* a message says to ask then; 0: none does */
     int64_t marks;                          /* turns of others that it lets pass */
     int64_t place;                          /* by its latest answer; 0: not in the queue */
+    int64_t ticket;                         /* its order there; it comes back by it; 0: none yet */
     uint8_t span;                           /* of a reservation for it: lua/parts/give.lua */
     bool is_counted;                        /* the marks before it were counted */
     bool is_foreign;                        /* another library holds the lock, or may hold it */

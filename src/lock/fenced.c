@@ -23,7 +23,7 @@ static void acquire(const struct rlock__spec *spec, const struct rlock__args *ar
     rlock__prefixed_key(TOKEN, spec->key, ret_cmd);
 }
 
-/* Whoever gives the lock to the next in its queue draws that one's token. */
+/* A release that gives the lock to the next in its queue draws the token of that one. */
 static void release(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd)
 {
@@ -63,15 +63,10 @@ const struct rlock_ops rlock__fenced_ops = {
     .number = RLOCK_KIND_FENCED,
     .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_FENCED |
             RLOCK__CAP_ENTERS,
-    .side = 'x',
-    .channel = rlock__plain_channel,
-    .release = release,
-    .renew = rlock__plain_renew,
-    .force = force,
-    .read_acquire = rlock__queue_read_acquire,
-    .read_release = rlock__plain_read_release,
-    .read_inspect = rlock__plain_read_inspect,
+    RLOCK__PLAIN_OPS,
     .acquire = acquire,
+    .release = release,
     .rename = rename_hold,
+    .force = force,
     .inspect = inspect,
 };

@@ -184,8 +184,10 @@ const struct rlock_ops rlock__reentrant_ops = {
             RLOCK__CAP_ENTERS,
     RLOCK__PLAIN_OPS,
     .acquire = rlock__plain_acquire,
+    .release = rlock__plain_release,
     .rename = rlock__plain_rename,
     .inspect = rlock__plain_inspect,
+    .force = rlock__plain_force,
 };
 
 const struct rlock_ops rlock__nonreentrant_ops = {
@@ -194,6 +196,8 @@ const struct rlock_ops rlock__nonreentrant_ops = {
     .caps = RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_PASSES | RLOCK__CAP_ENTERS,
     RLOCK__PLAIN_OPS,
     .acquire = rlock__plain_acquire,
+    .release = rlock__plain_release,
     .rename = rlock__plain_rename,
     .inspect = rlock__plain_inspect,
+    .force = rlock__plain_force,
 };

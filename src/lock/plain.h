@@ -5,10 +5,9 @@
 
 #include "lock/ops.h"
 
-/* For the table of a kind that differs only in its acquire, its inspect or its waiting. */
+/* For the table of a kind that differs only in some scripts, or in its waiting. */
 #define RLOCK__PLAIN_OPS                                                                           \
-    .side = 'x', .channel = rlock__plain_channel, .release = rlock__plain_release,                 \
-    .renew = rlock__plain_renew, .force = rlock__plain_force,                                      \
+    .side = 'x', .channel = rlock__plain_channel, .renew = rlock__plain_renew,                     \
     .read_acquire = rlock__queue_read_acquire, .read_release = rlock__plain_read_release,          \
     .read_inspect = rlock__plain_read_inspect
 

@@ -33,6 +33,8 @@ const struct rlock_ops rlock__spin_ops = {
     RLOCK__PLAIN_OPS,
     .pause = pause_before,
     .acquire = rlock__plain_acquire,
+    .release = rlock__plain_release,
     .rename = rlock__plain_rename,
     .inspect = rlock__plain_inspect,
+    .force = rlock__plain_force,
 };

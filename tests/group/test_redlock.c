@@ -557,6 +557,7 @@ TEST(two_members_on_one_server_are_refused)
     struct fixture f, *view;
     struct user *one, *two;
     struct rlock_handle *b, *made;
+    int code = 0;
 
     fixture_open(&f, &(struct fixture_opts){.servers = 1});
     view = fixture_view(&f);
@@ -566,7 +567,9 @@ TEST(two_members_on_one_server_are_refused)
     assert_code(rlock_redlock_new((struct rlock_handle *[]){one->members[0], b}, 2,
                                   RLOCK_OPTS(.max_lease_ms = -1), &made),
                 0);
-    assert_true(TEST_EVENTUALLY(rlock_try_lock(made) == RLOCK_EINVAL, 5000));
+    if (!TEST_EVENTUALLY((code = rlock_try_lock(made)) == RLOCK_EINVAL, 5000)) {
+        fail_msg("%s: %s", rlock_code_name(code), rlock_detail());
+    }
     assert_non_null(strstr(rlock_detail(), "one server"));
     assert_int_equal(fixture_holding(&f, "a"), 0);
     made = rlock_free(made);

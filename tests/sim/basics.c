@@ -87,3 +87,16 @@ int64_t sim_reader_ttl(const struct sim_world *world, struct sim_view key, struc
     }
     return longest;
 }
+
+const struct sim_client *sim_owner_client(const struct sim_world *world, struct sim_view owner)
+{
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        const struct sim_client *client = world->clients[i];
+
+        if (client != NULL && owner.len >= RLOCK__UUID_LEN &&
+            memcmp(owner.data, client->core.opts.uuid, RLOCK__UUID_LEN) == 0) {
+            return client;
+        }
+    }
+    return NULL;
+}

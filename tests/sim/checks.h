@@ -38,8 +38,8 @@ void sim_note_ended(struct sim_user *user);
 /* Whether the client releases the number, of which its owner has nothing any more. */
 bool sim_is_released(const struct sim_client *client, uint64_t number);
 void sim_note_given_up(struct sim_user *user, unsigned side, int64_t since);
-/* Whether a release may have reserved the lock for this owner, whose call has ended: its client
- * leaves the lock's queue yet, or could not. */
+/* Whether a release may have reserved the lock for this owner, although its call has ended. Its
+ * client has not left the lock's queue yet, or was killed. */
 bool sim_is_reserved(const struct sim_world *world, struct sim_view owner);
 bool sim_is_on_server(const struct sim_user *user, unsigned side, uint64_t number);
 /* The hold was lost, though a copy of its acquire may run yet. */

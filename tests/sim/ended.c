@@ -8,7 +8,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <utlist.h>
 
 #include "lock/call/acquire.h"
@@ -133,21 +132,14 @@ bool sim_is_released(const struct sim_client *client, uint64_t number)
 
 bool sim_is_reserved(const struct sim_world *world, struct sim_view owner)
 {
-    uint64_t number =
-        owner.len > RLOCK__UUID_LEN + 1 ? strtoull(owner.data + RLOCK__UUID_LEN + 1, NULL, 10) : 0;
+    const struct sim_client *client = sim_owner_client(world, owner);
 
     if (world->only.queues == 0) {
         return false;
     }
-    for (unsigned i = 0; i < world->config.n_clients; i++) {
-        const struct sim_client *client = world->clients[i];
-
-        if (owner.len > RLOCK__UUID_LEN &&
-            memcmp(owner.data, client->core.opts.uuid, RLOCK__UUID_LEN) == 0) {
-            return sim_is_released(client, number);
-        }
-    }
-    return true; /* its client was killed */
+    return client == NULL || /* it was killed */
+           (owner.len > RLOCK__UUID_LEN + 1 &&
+            sim_is_released(client, strtoull(owner.data + RLOCK__UUID_LEN + 1, NULL, 10)));
 }
 
 bool sim_is_given_back(const struct sim_user *user)

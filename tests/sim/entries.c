@@ -2,12 +2,12 @@
 /*
  * The invariants of the queue that waiting calls enter on the server (src/lock/call/enter.h). After
  * every command that the server ran:
- *   an entry keeps its ticket       as long as it stands; and the queue ends within a minute
- *   the first one gets the lock     it is heard, and whom a release passes over is not
- *   the dead do not enter           whoever enters hears its channel, where nothing breaks
- * A lock whose lease has ended is anybody's. And after every step, on a network that works:
- *   who got it takes it             within some round trips
- *   nobody stands for the gone      an entry's call waits, or leaves the queue
+ *   an entry keeps its ticket       as long as it is there; and the queue ends within a minute
+ *   the first one gets the lock     a release gives it to the first call whose client is heard
+ *   the deaf do not enter           where nothing breaks, a call's client hears its channel
+ * Anybody may take a lock whose lease has ended. After every step, on a network that works:
+ *   a gift is taken                 the call takes the lock within some round trips
+ *   the gone leave                  each entry's call waits, or its client releases its number
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,22 +194,10 @@ void sim_check_entries(struct sim_world *world, unsigned key)
 
 /* ---- After each step ---- */
 
-static const struct sim_client *client_of(const struct sim_world *world, const char *owner)
-{
-    for (unsigned i = 0; i < world->config.n_clients; i++) {
-        const struct sim_client *client = world->clients[i];
-
-        if (strncmp(owner, client->core.opts.uuid, RLOCK__UUID_LEN) == 0) {
-            return client;
-        }
-    }
-    return NULL;
-}
-
 /* The user whose call has this number; NULL: nobody's has. */
 static const struct sim_user *waiter_of(const struct sim_world *world, const char *owner)
 {
-    const struct sim_client *client = client_of(world, owner);
+    const struct sim_client *client = sim_owner_client(world, view_of(owner));
     uint64_t number = strtoull(owner + RLOCK__UUID_LEN + 1, NULL, 10);
 
     for (unsigned i = 0; client != NULL && i < client->n_users; i++) {
@@ -240,7 +228,8 @@ void sim_check_reserved(struct sim_world *world, unsigned key)
     for (size_t i = 0; i < entries->n; i++) {
         if (!is_mark(entries->names[i]) && world->now - entries->since[i] > most &&
             waiter_of(world, entries->names[i] + 2) == NULL) {
-            const struct sim_client *client = client_of(world, entries->names[i] + 2);
+            const struct sim_client *client =
+                sim_owner_client(world, view_of(entries->names[i] + 2));
             uint64_t number = strtoull(entries->names[i] + RLOCK__UUID_LEN + 3, NULL, 10);
 
             if (client != NULL && !sim_is_released(client, number)) {

@@ -121,18 +121,6 @@ static void read_queue(struct sim_world *world, unsigned key, struct sim_queue *
     }
 }
 
-static const struct sim_client *find_client(const struct sim_world *world, const char *name)
-{
-    for (unsigned i = 0; i < world->config.n_clients; i++) {
-        const struct sim_client *client = world->clients[i];
-
-        if (client != NULL && strncmp(name, client->core.opts.uuid, RLOCK__UUID_LEN) == 0) {
-            return client;
-        }
-    }
-    return NULL;
-}
-
 /* The user that waits as this owner; NULL nobody does any more. */
 static const struct sim_user *find_waiter(const struct sim_client *client, const char *name)
 {
@@ -205,7 +193,7 @@ static void check_put_out(struct sim_world *world, unsigned key, const struct si
                           size_t place)
 {
     const char *name = before->names[place];
-    const struct sim_client *client = find_client(world, name);
+    const struct sim_client *client = sim_owner_client(world, view_of(name));
     const struct sim_user *user = client != NULL ? find_waiter(client, name) : NULL;
     bool heard = world->config.drop_messages < 20;
     int64_t hampered = 0;
@@ -364,7 +352,7 @@ static void check_changes(struct sim_world *world, unsigned key, const struct si
 /* Whether it waits, and nothing has kept it from asking when it was due. */
 static bool is_well(const struct sim_world *world, unsigned key, const char *name)
 {
-    const struct sim_client *client = find_client(world, name);
+    const struct sim_client *client = sim_owner_client(world, view_of(name));
 
     return client != NULL && find_waiter(client, name) != NULL &&
            hampered_until(client, key) < world->now - 4 * RLOCK__SECOND;
@@ -477,7 +465,8 @@ void sim_check_head(struct sim_world *world, unsigned key)
 {
     const struct sim_queue *queue = &world->queues[key];
     int64_t since = rlock__max(queue->head_since, queue->free_at);
-    const struct sim_client *second = queue->n > 1 ? find_client(world, queue->names[1]) : NULL;
+    const struct sim_client *second =
+        queue->n > 1 ? sim_owner_client(world, view_of(queue->names[1])) : NULL;
     const struct sim_user *waiter = second != NULL ? find_waiter(second, queue->names[1]) : NULL;
 
     if (waiter != NULL && !queue->meddled &&

@@ -379,6 +379,8 @@ int64_t sim_drifted(int64_t now, int64_t ppm);
 /* The client's clock. */
 int64_t sim_clock(const struct sim_client *client);
 bool sim_is_paused(const struct sim_client *client);
+/* The client that has this owner's UUID; NULL: none has. */
+const struct sim_client *sim_owner_client(const struct sim_world *world, struct sim_view owner);
 /* When the world's clock will have brought the client's to a time; never earlier. */
 int64_t sim_world_time(const struct sim_client *client, int64_t at);
 /* What remains of a reader's lease, the longest of its levels'; -2 it is dead. */

@@ -130,9 +130,7 @@ void rlock__acquire_answered(struct rlock__call *call, const struct rlock__reply
          rlock__acks_needed(call->link->server) == 0)) { /* a grant may still not count */
         call->failures = 0;
     }
-    if ((call->spec->ops->caps & RLOCK__CAP_ENTERS) == 0 || answer.hint != 0) {
-        call->acquire.hint = answer.hint;
-    }
+    call->acquire.hint = answer.hint;
     switch (answer.outcome) {
     case RLOCK__DONE:
         if (call->acquire.asked) {

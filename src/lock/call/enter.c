@@ -65,6 +65,7 @@ void rlock__entry_ask(struct rlock__call *call, struct rlock__args *args)
     acquire->enqueued |= args->waits; /* also if the answer is lost */
     args->enters = acquire->enqueued; /* a grant takes out its entry */
     args->span = acquire->entry->span;
+    args->hint = acquire->entry->ticket;
 }
 
 bool rlock__entry_busy(struct rlock__call *call, const struct rlock__answer *answer)
@@ -76,6 +77,7 @@ bool rlock__entry_busy(struct rlock__call *call, const struct rlock__answer *ans
         return false;
     }
     entry->place = answer->place;
+    entry->ticket = answer->place > 0 ? answer->hint : entry->ticket;
     entry->is_foreign = is_out || rlock__owner_is_foreign(answer->holder);
     if (!entry->is_counted && answer->place > 0) {
         entry->marks = answer->marks;

@@ -13,6 +13,8 @@
  *   - Messages get lost, and clients die. So each call looks again, the sooner the nearer it is to
  *     the front. If its entry is gone it enters again by its old ticket, and keeps its place.
  *   - The server may refuse an entry. Then the call hears the common channel, and polls.
+ *   - A message may say when to ask. If it comes while the call asks, it counts once the answer is
+ *     busy.
  *   - Another library announces its releases on the common channel alone. The first call in the
  *     queue hears it while that library holds the lock (server/ear.h).
  */

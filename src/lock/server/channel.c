@@ -370,6 +370,9 @@ static void close_all(struct rlock__server *server)
         if (channel->lingers) {
             rlock__channel_unsettle(channel);
         }
+        if (channel->spec != NULL) { /* a spec keeps the client's memory */
+            channel->spec = rlock__spec_unref(channel->spec);
+        }
     }
 }
 

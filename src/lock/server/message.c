@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages on a channel, and whom they wake. */
+/* Messages on a channel. They wake calls and listeners. */
 #include <assert.h>
 #include <utlist.h>
 
@@ -18,29 +18,24 @@ static void hear(struct rlock__channel *channel)
     }
 }
 
-/* Takes the next number out of a message, behind a blank; 0: there is none. */
-static uint64_t next_number(struct rlock__bytes *message)
+/* What follows the first word of a text, behind the blank. */
+static struct rlock__bytes behind_word(struct rlock__bytes text)
 {
-    int64_t number = 0;
+    const char *blank = text.len > 0 ? memchr(text.at, ' ', text.len) : NULL;
 
-    if (message->len > 0 && message->at[0] == ' ') {
-        *message = rlock__bytes(message->at + 1, message->len - 1);
-        number = rlock__max(rlock__bytes_number(*message, 0), 0);
-    }
-    while (message->len > 0 && message->at[0] != ' ') {
-        *message = rlock__bytes(message->at + 1, message->len - 1);
-    }
-    return (uint64_t)number;
+    return blank != NULL ? rlock__bytes(blank + 1, text.len - (size_t)(blank + 1 - text.at))
+                         : rlock__bytes("", 0);
 }
 
-/* "g number …": the lock is reserved for the call with this number. "s number ms": the call is to
- * ask after that time. If no call has the number, the end of the event gives the lock back. */
+/* A message on the client's own channel. "g number …": the lock is reserved for the call with this
+ * number. "s number ms": the call is to ask after that time. If no call has the number any more,
+ * the end of the event gives the lock back. */
 static void tell(struct rlock__channel *channel, struct rlock__bytes message, int64_t now)
 {
-    bool is_given = message.at[0] == 'g', is_found = false;
-    struct rlock__bytes rest = rlock__bytes(message.at + 1, message.len - 1);
-    uint64_t number = next_number(&rest);
-    int64_t ms = is_given ? 0 : (int64_t)next_number(&rest);
+    bool is_given = message.len > 0 && message.at[0] == 'g', is_found = false;
+    struct rlock__bytes rest = behind_word(message);
+    uint64_t number = (uint64_t)rlock__max(rlock__bytes_number(rest, 0), 0);
+    int64_t ms = is_given ? 0 : rlock__bytes_number(behind_word(rest), 0);
     struct rlock__call *call;
 
     DL_FOREACH2(channel->waiters, call, waits.next)
@@ -56,7 +51,8 @@ static void tell(struct rlock__channel *channel, struct rlock__bytes message, in
             rlock__ready(call, RLOCK__WOKEN);
         }
     }
-    if (!is_found && is_given && number != 0 && channel->spec != NULL) {
+    /* a number that this client never gave out may be a later call's */
+    if (!is_found && is_given && number != 0 && number <= channel->server->core->last_number) {
         if (channel->stray == 0) {
             LL_PREPEND2(channel->server->sub.strays, channel, stray_next);
         }
@@ -87,7 +83,7 @@ static void tell_ears(const struct rlock__channel *channel, int64_t now)
 
     DL_FOREACH2(channel->hearers, call, acquire.entry->hears.next)
     {
-        if (call->acquire.entry->is_foreign) { /* otherwise it is told when its turn comes */
+        if (call->acquire.entry->is_foreign) { /* otherwise a release tells this call alone */
             on_release(call, now);
         }
     }
@@ -99,7 +95,7 @@ void rlock__channel_on_message(struct rlock__channel *channel, struct rlock__byt
     struct rlock__call *call;
 
     channel->server->core->stats.messages++;
-    if (message.len > 0 && (message.at[0] == 'g' || message.at[0] == 's')) {
+    if (channel->spec != NULL) {
         tell(channel, message, now);
         return;
     }

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a call in a lock's queue on the server is told, and what its client does with a message for
+ * a call that is gone. */
+#include "lock/hold/ticket.h"
+#include "lock/server/channel.h"
+#include "support/alone.h"
+#include "support/test.h"
+
+#define NOW (1000 * RLOCK__SECOND)
+#define OWN "redisson_lock__channel:{a}:11111111-0000-8000-8000-000000000001"
+#define HOLDER "22222222-0000-8000-8000-000000000000:1"
+
+struct scene {
+    struct alone_scene alone;
+    struct rlock__call gone, waiter; /* their numbers are 1 and 2 */
+};
+
+static void hears(struct scene *s, const char *kind, const char *message, int64_t now)
+{
+    const struct rlock__value values[] = {
+        {.type = RLOCK__REPLY_STR, .str = kind, .len = strlen(kind)},
+        {.type = RLOCK__REPLY_STR, .str = OWN, .len = strlen(OWN)},
+        {.type = RLOCK__REPLY_STR, .str = message, .len = strlen(message)}};
+
+    rlock__core_sub_reply(&s->alone.server,
+                          &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, now);
+}
+
+/* The waiter's attempt found the lock busy: the waiter is the first in its queue. */
+static void is_first(struct scene *s, int64_t now)
+{
+    const struct rlock__value values[] = {
+        {.type = RLOCK__REPLY_INT, .num = 0},
+        {.type = RLOCK__REPLY_INT, .num = 30000},
+        {.type = RLOCK__REPLY_STR, .str = HOLDER, .len = strlen(HOLDER)},
+        {.type = RLOCK__REPLY_INT, .num = 1},
+        {.type = RLOCK__REPLY_INT, .num = 1700000000000000},
+        {.type = RLOCK__REPLY_INT, .num = 0}};
+    struct rlock__link *link = alone_link(&s->alone.core);
+
+    alone_carry(&link->pipeline);
+    rlock__core_reply(link, link->pipeline.gen,
+                      &(struct rlock__reply){.v = values, .n = 6, .is_array = true}, now);
+}
+
+static void begin(struct scene *s)
+{
+    *s = (struct scene){.gone.code = 0};
+    alone_open(&s->alone, NOW);
+    s->alone.core.opts.queues = true;
+    (void)snprintf(s->alone.core.opts.uuid, sizeof(s->alone.core.opts.uuid),
+                   "11111111-0000-8000-8000-000000000001");
+    rlock__core_sub_up(&s->alone.server, NOW);
+    s->gone = alone_call(&s->alone, RLOCK__ACQUIRE);
+    rlock__core_begin(&s->alone.core, &s->gone, NOW);
+    alone_busy(&s->alone.core, NOW);
+    assert_int_equal(s->gone.code, RLOCK_EBUSY);
+    s->waiter = alone_call(&s->alone, RLOCK__ACQUIRE);
+    s->waiter.acquire.wait_us = -1;
+    rlock__core_begin(&s->alone.core, &s->waiter, NOW);
+    alone_busy(&s->alone.core, NOW);
+    hears(s, "subscribe", "", NOW); /* and asks again */
+    is_first(s, NOW);
+    assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
+    assert_int_equal(s->waiter.number, 2);
+}
+
+static void end(struct scene *s)
+{
+    rlock__core_abandon(&s->alone.core);
+    rlock__core_fini(&s->alone.core);
+    (void)rlock__spec_unref(s->alone.spec);
+}
+
+#define TOLD_TEST(name) TEST_AROUND(name, struct scene, s, begin(s), end(s))
+
+TOLD_TEST(a_call_that_the_lock_is_reserved_for_asks)
+{
+    hears(s, "message", "g 2 1700000000000000 50", NOW);
+    assert_int_equal(s->waiter.step, RLOCK__ASKING);
+}
+
+TOLD_TEST(a_call_asks_when_a_message_says_so)
+{
+    hears(s, "message", "s 2 10", NOW);
+    assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
+    rlock__core_tick(&s->alone.core, NOW + 9 * RLOCK__MS);
+    assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
+    rlock__core_tick(&s->alone.core, NOW + 10 * RLOCK__MS);
+    assert_int_equal(s->waiter.step, RLOCK__ASKING);
+}
+
+TOLD_TEST(a_message_while_a_call_asks_counts_after_the_answer)
+{
+    hears(s, "message", "s 2 0", NOW);
+    assert_int_equal(s->waiter.step, RLOCK__ASKING);
+    hears(s, "message", "s 2 10", NOW);
+    is_first(s, NOW);
+    assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
+    rlock__core_tick(&s->alone.core, NOW + 10 * RLOCK__MS);
+    assert_int_equal(s->waiter.step, RLOCK__ASKING);
+}
+
+TOLD_TEST(a_lock_that_is_reserved_for_a_call_that_is_gone_is_given_back)
+{
+    hears(s, "message", "g 1 1700000000000000 50", NOW);
+    assert_non_null(s->alone.core.recovery.tickets);
+    assert_int_equal(s->alone.core.recovery.tickets->number, 1);
+    assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
+}
+
+/* A later call may get that number: nothing may release it then. */
+TOLD_TEST(a_reservation_for_a_number_that_no_call_has_had_is_ignored)
+{
+    hears(s, "message", "g 3 1700000000000000 50", NOW);
+    hears(s, "message", "g 18446744073709551615 1 50", NOW);
+    assert_null(s->alone.core.recovery.tickets);
+}
+
+TOLD_TEST(messages_without_sense_are_ignored)
+{
+    static const char *const messages[] = {"", "g", "g ", "g 2x", "g -2", "s", "s 2 ", "0", "  2 "};
+
+    for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
+        hears(s, "message", messages[i], NOW);
+        assert_null(s->alone.core.recovery.tickets);
+        if (s->waiter.step == RLOCK__ASKING) { /* it looks once more, and no harm is done */
+            is_first(s, NOW);
+        }
+        assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
+    }
+}
