@@ -214,6 +214,34 @@ TEST(a_channel_that_is_left_at_the_end_of_an_event_is_given_up_in_that_event)
     scene_close(s);
 }
 
+/* The end of the event finds that no WAIT can tell of the grant, and the call's wait is over. */
+TEST(a_call_whose_turn_comes_at_the_end_of_an_event_goes_on_in_that_event)
+{
+    static const struct rlock__value done[] = {
+        {.type = RLOCK__REPLY_INT, .num = NOW / RLOCK__SECOND},
+        {.type = RLOCK__REPLY_INT, .num = 0},
+        {.type = RLOCK__REPLY_INT, .num = 1}};
+    struct scene *s = scene_open();
+    struct rlock__link *link = acks_of(&s->server);
+    struct rlock__call next = s->call;
+
+    next.owner.id = 2;
+    next.acquire.wait_us = RLOCK__SECOND;
+    wait_for_the_lock(s, 10 * RLOCK__MS);
+    rlock__core_begin(&s->core, &next, NOW);
+    does(&s->server.links[0], 1, (const int64_t[]){1});
+    refuses(link, "NOSCRIPT No matching script. Please use EVAL.");
+    refuses(link, "UNBLOCKED force unblock from blocking operation, instance state changed");
+    assert_int_equal(next.step, RLOCK__QUEUED);
+    alone_carry(&link->pipeline);
+    rlock__core_reply(link, link->pipeline.gen,
+                      &(struct rlock__reply){.v = done, .n = 3, .is_array = true},
+                      NOW + 20 * RLOCK__MS);
+    assert_null(s->core.ready);
+    assert_int_equal(next.step, RLOCK__ASKING);
+    scene_close(s);
+}
+
 /* It has a replica, which has the hold. */
 static void lock(struct scene *s)
 {

@@ -97,8 +97,7 @@ static void note_changed(struct rlock__server *server)
 
 void rlock__finish_event(struct rlock__core *core, int64_t now)
 {
-    drain(core, now);
-    while (core->touched != NULL) {
+    for (drain(core, now); core->touched != NULL; drain(core, now)) {
         struct rlock__server *server = core->touched;
 
         flush_server(server, now);
