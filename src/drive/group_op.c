@@ -14,6 +14,8 @@
 #include "base/clock.h"
 #include "multi/view.h"
 
+#define LOOK_AGAIN_US (500 * RLOCK__MS) /* for servers that were not known yet */
+
 /* ---- Actions ---- */
 
 /* Begins and gives up members' calls, those of one client in one event and one write. */
@@ -63,9 +65,19 @@ void rlock__group_op_notify(struct rlock__group_op *group_op)
 /* Wakes the thread that runs the group's steps, if the next step is due before it wakes up. */
 RLOCK__REQUIRES(groups) static void notify_if_due(struct rlock__group_op *group_op)
 {
-    if (group_op->asleep &&
-        (rlock__group_next(group_op->group) < group_op->until || !group_op->knows_servers)) {
+    if (group_op->asleep && rlock__group_next(group_op->group) < group_op->until) {
         rlock__group_op_notify(group_op);
+    }
+}
+
+/* A member has answered, so its server is known. The answer may complete the effort, before the
+ * operation takes its next step. */
+RLOCK__REQUIRES(groups) static void check_servers(struct rlock__group *group, int64_t now)
+{
+    struct rlock__group_op *group_op = group->waiter;
+
+    if (group_op != NULL && !group_op->knows_servers) {
+        group_op->knows_servers = rlock__twins_refuse(group, now);
     }
 }
 
@@ -79,6 +91,7 @@ static void on_member(struct rlock__member *member, struct rlock__call *call)
 
     rlock__groups_lock(group->spec);
     if (call != NULL) {
+        check_servers(group, rlock__now_us());
         rlock__group_done(call, rlock__now_us());
     } else {
         rlock__group_on_message(member, rlock__now_us());
@@ -358,6 +371,10 @@ int64_t rlock__group_op_step(struct rlock__group_op *group_op, struct rlock__wat
     if (group_op->has_turn) {
         step_group(group_op, &step, now);
         until = step.n == 0 ? step.timer_at : 0;
+        /* A member's call may wait for the hold of another member, and nobody answers. */
+        if (!group_op->knows_servers) {
+            until = rlock__min(until, now + LOOK_AGAIN_US);
+        }
     } else {
         step.complete = leaves_line(group_op, now);
         until = group_op->deadline;

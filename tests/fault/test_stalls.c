@@ -4,6 +4,7 @@
  * scheduler passes them over. Whoever keeps watch for all may be one of them; the others' calls and
  * the renewals go on without it.
  */
+#include "support/counts.h"
 #include "support/stall.h"
 #include "support/waiter.h"
 
@@ -221,11 +222,29 @@ STALL_TEST(whoever_keeps_watch_may_be_passed_over, stage)
     assert_int_equal(leader.code, 0);
 }
 
-/* ---- What it costs ---- */
+/* ---- What happens while a thread sleeps, and how often ---- */
 
+static _Thread_local struct user *unheard[2]; /* two until the thread next sleeps; NULL: none */
+static pthread_t caller;
 static _Atomic bool counts;
 static _Atomic size_t polls; /* of the threads of the library */
-static pthread_t caller;
+
+static bool have_both(struct user *one, struct user *two)
+{
+    return fixture_keys(one->f) == 2 && counts_of(one->client).waiting == 0 &&
+           counts_of(two->client).waiting == 0;
+}
+
+/* The servers answer at last. The thread stands still until others have read both answers. */
+static void stand_still_until_both_have(void)
+{
+    struct user *one = unheard[0], *two = unheard[1];
+
+    unheard[0] = NULL;
+    proxy_go_silent(one->f->proxy, PROXY_ANY, false);
+    proxy_go_silent(two->f->proxy, PROXY_ANY, false);
+    TEST_CHECK(TEST_EVENTUALLY(have_both(one, two), 5000));
+}
 
 /* The library's poll() is this one. */
 int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
@@ -235,8 +254,37 @@ int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
     if (atomic_load(&counts) && !pthread_equal(pthread_self(), caller)) {
         (void)atomic_fetch_add(&polls, 1);
     }
+    if (unheard[0] != NULL) {
+        stand_still_until_both_have();
+    }
     return ppoll(fds, n, timeout_ms < 0 ? NULL : &pause, NULL);
 }
+
+/* The links come up and both members answer before it looks again which servers they have. */
+FIXTURE_WITH_TEST(two_members_on_one_server_are_refused_to_whoever_stands_still, f,
+                  .proxy = PROXY_ON_UNIX)
+{
+    const struct rlock_client_opts opts = *RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000);
+    struct fixture *view = fixture_view(f);
+    struct rlock_handle *members[2], *lock;
+    struct user *one, *two;
+
+    proxy_go_silent(f->proxy, PROXY_ANY, true);
+    proxy_go_silent(view->proxy, PROXY_ANY, true);
+    one = user_open(f, opts);
+    two = user_open(view, opts);
+    members[0] = one->members[0];
+    members[1] = user_lock(two, "b");
+    assert_code(rlock_redlock_new(members, 2, RLOCK_OPTS(.max_lease_ms = -1), &lock), 0);
+    unheard[0] = one;
+    unheard[1] = two;
+    assert_code(rlock_try_lock(lock), RLOCK_EINVAL);
+    assert_non_null(strstr(rlock_detail(), "one server"));
+    assert_true(TEST_EVENTUALLY(fixture_keys(f) == 0, 5000));
+    lock = rlock_free(lock);
+}
+
+/* ---- What it costs ---- */
 
 /* The service thread looks after the leader every 50 ms, not at every command, and not for ever. */
 FIXTURE_TEST(looking_after_the_leader_wakes_nobody_for_each_command, f)

@@ -430,6 +430,37 @@ TWINS_TEST(one_name_through_two_clients_of_one_server_is_refused, twins)
     }
 }
 
+/* One of them gets its connection while the other one is held, or is asked. */
+FIXTURE_WITH_TEST(one_name_through_two_clients_is_refused_when_both_are_connected, f,
+                  .proxy = PROXY_ON_UNIX)
+{
+    struct fixture *views[2] = {fixture_view(f), fixture_view(f)};
+
+    for (int late = 0; late < 2; late++) {
+        const int64_t began_us = test_now_us();
+        struct completion done = COMPLETION;
+        struct rlock_handle *members[2], *lock;
+        struct user *users[2];
+
+        proxy_go_silent(views[late]->proxy, PROXY_ANY, true);
+        for (int i = 0; i < 2; i++) {
+            users[i] = user_open(views[i], USUAL);
+            members[i] = users[i]->members[0];
+        }
+        assert_code(rlock_multi_new(members, 2, NULL, &lock), 0);
+        assert_code(rlock_lock_async(lock, RLOCK_FOREVER, RLOCK_TAKE(.owner = 1), completion_tell,
+                                     &done, NULL),
+                    0);
+        (void)TEST_EVENTUALLY(fixture_holding(f, "a") == 1, 500);
+        proxy_go_silent(views[late]->proxy, PROXY_ANY, false);
+        assert_code(completion_await(&done), RLOCK_EINVAL);
+        assert_within(began_us, 5000);
+        lock = rlock_free(lock);
+        user_close(users[0]);
+        user_close(users[1]);
+    }
+}
+
 TWINS_TEST(two_names_through_two_clients_of_one_server_are_fine, twins)
 {
     struct rlock_handle *b;
