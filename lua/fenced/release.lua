@@ -3,8 +3,8 @@
 -- token.
 -- KEYS[1] the lock's hash
 -- ARGV as queue/release has them
--- Replies {1, receivers, 1 or 0} done (parts/give); {-1, 1 or 0} not held (1: by another).
--- Shapes 1i 1ii -i
+-- Replies as queue/release does
+-- Shapes 1i 2i -i
 -- Atomic because a token belongs to one owner's hold. Keys and channels in one hash slot by the name's tag.
 ARGV.has_tokens = true
 local release = include 'queue/release'

@@ -19,12 +19,13 @@ else
     return 0, ticket, 0
   end
 end
-if not ticket or type(redis.pcall('pexpire', queue, 60000)) == 'table' then -- without an end it would outlive all
+local front = ticket and type(redis.pcall('pexpire', queue, 60000)) ~= 'table' and redis.pcall('zrank', queue, entry)
+if type(front) ~= 'number' then -- an entry without an end would outlive all
   redis.pcall('zrem', queue, entry)
   return 0, 0, 0
 end
-local front, marks = redis.call('zrank', queue, entry), 0
-for _, name in ipairs(front > 0 and redis.call('zrange', queue, 0, math.min(front, 64) - 1) or {}) do
+local marks = 0
+for _, name in ipairs(front > 0 and redis.pcall('zrange', queue, 0, math.min(front, 64) - 1) or {}) do
   marks = marks + (name:byte() == 126 and 1 or 0)
 end
 return front - marks + 1, ticket, marks

@@ -2,12 +2,13 @@
 -- If nobody stands there, or others have a turn, opens the lock and announces that.
 -- Takes the lock's hash, which has one field; the holder; PUBLISH, SPUBLISH or BOTH; the channel; true if it is a turn of
 -- others; true if the lock has tokens
--- Returns how many received the announcement, 0 if the lock was given, -1 if it was refused; 1 if it is a turn of others.
+-- Returns 1, or 2 if it is a turn of others; how many received the announcement, 0 if the lock was given, -1 if it was refused.
 -- An entry is a form, of two characters, and the owner. The form is 'w' and a digit k: a reservation lasts 50 ms times 4 to
 -- the power of k. An entry whose client does not hear its channel is dropped (parts/tell).
 -- Others are the subscribers of the lock's channel, without those of ours, which subscribe to this:rlock too. They are
 -- Redissons, and clients that do not queue. Each of them gets a mark behind the calls in the queue. When a mark comes to the
--- front, it is a turn of others. The last of the marks is '~z'.
+-- front, it is a turn of others. The last of the marks is '~z'. The first call is told of a turn after all others are, so the
+-- next release that it hears of is theirs.
 -- The hash is never empty in between: while its slot is being moved, a key that is not there cannot be made.
 local key, holder, way, channel, is_turn, has_tokens = ...
 local announce, tell, tag = include 'parts/announce', include 'parts/tell', channel:sub(23) -- behind 'redisson_lock__channel'
@@ -97,21 +98,22 @@ end
 local first, second, mark = look(others > 0 and 20 or 2, others)
 if not first then
   redis.call('hdel', key, holder)
-  return announce(way, channel, '0'), others > 0 and 1 or 0
+  return others > 0 and 2 or 1, announce(way, channel, '0')
 end
 if mark or is_turn then
   redis.call('hdel', key, holder)
-  tell(way, channel, first, 's', 1 + redis.call('time')[2] % 4)
-  return announce(way, channel, '0'), 1
+  local told = announce(way, channel, '0')
+  tell(way, channel, first, 'o', 1 + redis.call('time')[2] % 4)
+  return 2, told
 end
 local lease, ticket = 50 * 4 ^ first:sub(2, 2), redis.pcall('zscore', queue, first)
 redis.pcall('zrem', queue, first)
 if not reserve(first:sub(3), lease) then
   tell(way, channel, first, 's', 0)
-  return 0, 0
+  return 1, 0
 end
 local told = tell(way, channel, first, 'g', ticket .. ' ' .. lease)
 if second then
   tell(way, channel, second, 's', lease + 2)
 end
-return math.min(told, 0), 0
+return 1, math.min(told, 0)

@@ -3,8 +3,9 @@
 -- KEYS[1] the lock's hash
 -- ARGV[1] the holder that was seen; ARGV[2] PUBLISH, SPUBLISH or BOTH; ARGV[3] channel; ARGV.has_tokens of a fenced lock, from
 -- its script
--- Replies {1, receivers, 1 or 0} opened (parts/give); {-1, 1 or 0} not held by that one (1: by another).
--- Shapes 1ii -i
+-- Replies {1, receivers} opened, {2, receivers} if it is a turn of others (parts/give); {-1, 1 or 0} not held by that one (1: by
+-- another).
+-- Shapes 1i 2i -i
 -- Atomic because a lock that changed hands must not be opened. One hash slot.
 local key = KEYS[1]
 if redis.call('hexists', key, ARGV[1]) == 0 then
@@ -12,7 +13,7 @@ if redis.call('hexists', key, ARGV[1]) == 0 then
 end
 if redis.call('hlen', key) > 1 then
   redis.call('del', key)
-  return {1, 0, 0}
+  return {1, 0}
 end
 local give = include 'parts/give'
-return {1, give(key, ARGV[1], ARGV[2], ARGV[3], false, ARGV.has_tokens)}
+return {give(key, ARGV[1], ARGV[2], ARGV[3], false, ARGV.has_tokens)}

@@ -4,8 +4,8 @@
 -- KEYS[1] the lock's hash
 -- ARGV[1] owner; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for, 0 none; of the last level
 -- 1: it is a turn of others; ARGV[4] PUBLISH, SPUBLISH or BOTH; ARGV[5] channel; ARGV.has_tokens of a fenced lock, from its script
--- Replies {1, receivers, 1 or 0} done (parts/give); {-1, 1 or 0} not held (1: by another).
--- Shapes 1i 1ii -i
+-- Replies {1, receivers} done, {2, receivers} if it is a turn of others (parts/give); {-1, 1 or 0} not held (1: by another).
+-- Shapes 1i 2i -i
 -- Atomic because nobody may take the lock between its release and the next in the queue. One hash slot: keys, and the
 -- channels by their tag.
 -- If it runs twice, it gives the lock once: the second time it finds no hold. If the first call in the queue leaves, the script
@@ -40,7 +40,7 @@ if held ~= 1 then
 end
 if redis.call('hlen', key) > 1 then
   redis.call('hdel', key, owner)
-  return {1, 0, 0}
+  return {1, 0}
 end
 local give = include 'parts/give'
-return {1, give(key, owner, ARGV[4], ARGV[5], lease == 1, ARGV.has_tokens)}
+return {give(key, owner, ARGV[4], ARGV[5], lease == 1, ARGV.has_tokens)}

@@ -27,9 +27,14 @@ size_t rlock__digits(uint64_t number, char out[static RLOCK__DIGITS])
 {
     size_t n = 1;
 
-    if (number < 10) { /* as the lengths of most arguments are */
+    if (number < 10) { /* as the lengths of most arguments are, */
         out[0] = (char)('0' + number);
         return 1;
+    }
+    if (number < 100) { /* and of keys, owners and channels */
+        out[0] = (char)('0' + number / 10);
+        out[1] = (char)('0' + number % 10);
+        return 2;
     }
     for (uint64_t limit = 10; n < RLOCK__DIGITS && number >= limit; limit *= 10) {
         n++;

@@ -27,12 +27,6 @@ void rlock__unready(struct rlock__call *call, unsigned why)
     call->why &= ~why;
 }
 
-bool rlock__call_enters(const struct rlock__call *call)
-{
-    return call->core->opts.queues && (call->spec->ops->caps & RLOCK__CAP_ENTERS) != 0 &&
-           call->acquire.queue != NULL && call->acquire.batch == NULL;
-}
-
 /* Which steps may follow each step. A call may also stay in its step. */
 static const unsigned followers[] = {
 #define STEP(step) (1U << RLOCK__##step)

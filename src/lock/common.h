@@ -17,7 +17,12 @@ void rlock__unready(struct rlock__call *call, unsigned why);
 
 /* Whether the call enters the lock's queue on the server while it waits: the head of the wait queue
  * here does. */
-bool rlock__call_enters(const struct rlock__call *call);
+static inline bool rlock__call_enters(const struct rlock__call *call)
+{
+    return call->core->opts.queues && (call->spec->ops->caps & RLOCK__CAP_ENTERS) != 0 &&
+           call->acquire.queue != NULL && call->acquire.batch == NULL;
+}
+
 /* Moves the call to another step. */
 void rlock__call_step(struct rlock__call *call, enum rlock__step step);
 /* The server has answered, and the call waits for something else now. For traces. */

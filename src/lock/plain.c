@@ -149,12 +149,13 @@ struct rlock__answer rlock__queue_read_acquire(const struct rlock__spec *spec,
 
 struct rlock__answer rlock__plain_read_release(const struct rlock__reply *reply)
 {
-    if (rlock__reply_int(reply, 0, 0) == 1) {
+    int64_t outcome = rlock__reply_int(reply, 0, 0), receivers = rlock__reply_int(reply, 1, 0);
+
+    if (outcome > 0) {
         return (struct rlock__answer){.outcome = RLOCK__DONE,
-                                      .announcement_refused = rlock__reply_int(reply, 1, 0) < 0,
-                                      .receivers = rlock__reply_int(reply, 1, 0),
-                                      .is_others_turn =
-                                          reply->n > 2 && rlock__reply_int(reply, 2, 0) == 1};
+                                      .announcement_refused = receivers < 0,
+                                      .receivers = receivers,
+                                      .is_others_turn = outcome == 2};
     }
     return (struct rlock__answer){.outcome = RLOCK__GONE,
                                   .taken = rlock__reply_int(reply, 1, 0) == 1};

@@ -11,9 +11,9 @@ static bool value_fits(const struct rlock__value *value, char what, size_t parts
     }
     switch (what) {
     case '0':
-        return value->num == 0;
     case '1':
-        return value->num == 1;
+    case '2':
+        return value->num == what - '0';
     case '-':
         return value->num == -1;
     case 'n':

@@ -7,40 +7,54 @@
 #include "support/test.h"
 
 #define NOW (1000 * RLOCK__SECOND)
-#define OWN "redisson_lock__channel:{a}:11111111-0000-8000-8000-000000000001"
+#define COMMON "redisson_lock__channel:{a}"
+#define OWN COMMON ":11111111-0000-8000-8000-000000000001"
 #define HOLDER "22222222-0000-8000-8000-000000000000:1"
+#define PEER "22222222-0000-4000-8000-000000000000:1" /* of another library */
 
 struct scene {
     struct alone_scene alone;
     struct rlock__call gone, waiter; /* their numbers are 1 and 2 */
 };
 
-static void hears(struct scene *s, const char *kind, const char *message, int64_t now)
+static void hears_on(struct scene *s, const char *channel, const char *kind, const char *message,
+                     int64_t now)
 {
     const struct rlock__value values[] = {
         {.type = RLOCK__REPLY_STR, .str = kind, .len = strlen(kind)},
-        {.type = RLOCK__REPLY_STR, .str = OWN, .len = strlen(OWN)},
+        {.type = RLOCK__REPLY_STR, .str = channel, .len = strlen(channel)},
         {.type = RLOCK__REPLY_STR, .str = message, .len = strlen(message)}};
 
     rlock__core_sub_reply(&s->alone.server,
                           &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, now);
 }
 
-/* The waiter's attempt found the lock busy: the waiter is the first in its queue. */
-static void is_first(struct scene *s, int64_t now)
+static void hears(struct scene *s, const char *kind, const char *message, int64_t now)
+{
+    hears_on(s, OWN, kind, message, now);
+}
+
+/* The waiter's attempt found the lock busy: the waiter is the first in its queue, behind turns of
+ * others. */
+static void is_behind(struct scene *s, int marks, const char *holder, int64_t now)
 {
     const struct rlock__value values[] = {
         {.type = RLOCK__REPLY_INT, .num = 0},
         {.type = RLOCK__REPLY_INT, .num = 30000},
-        {.type = RLOCK__REPLY_STR, .str = HOLDER, .len = strlen(HOLDER)},
+        {.type = RLOCK__REPLY_STR, .str = holder, .len = strlen(holder)},
         {.type = RLOCK__REPLY_INT, .num = 1},
         {.type = RLOCK__REPLY_INT, .num = 1700000000000000},
-        {.type = RLOCK__REPLY_INT, .num = 0}};
+        {.type = RLOCK__REPLY_INT, .num = marks}};
     struct rlock__link *link = alone_link(&s->alone.core);
 
     alone_carry(&link->pipeline);
     rlock__core_reply(link, link->pipeline.gen,
                       &(struct rlock__reply){.v = values, .n = 6, .is_array = true}, now);
+}
+
+static void is_first(struct scene *s, int64_t now)
+{
+    is_behind(s, 0, HOLDER, now);
 }
 
 static void begin(struct scene *s)
@@ -129,4 +143,87 @@ TOLD_TEST(messages_without_sense_are_ignored)
         }
         assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
     }
+}
+
+/* ---- Turns of others ---- */
+
+/* The subscriptions that it needs for that are there. */
+static void hears_others(struct scene *s, int64_t now)
+{
+    hears_on(s, COMMON ":rlock", "subscribe", "", now);
+    hears_on(s, COMMON, "subscribe", "", now);
+}
+
+static void hears_a_release(struct scene *s, int64_t now)
+{
+    hears_on(s, COMMON, "message", "0", now);
+}
+
+TOLD_TEST(a_call_asks_when_others_release_the_lock_in_their_turn)
+{
+    hears(s, "message", "o 2 10", NOW);
+    hears_others(s, NOW);
+    assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
+    hears_a_release(s, NOW + RLOCK__MS);
+    assert_int_equal(s->waiter.step, RLOCK__ASKING);
+}
+
+TOLD_TEST(a_call_asks_after_a_turn_of_others_that_nobody_took)
+{
+    hears(s, "message", "o 2 10", NOW);
+    rlock__core_tick(&s->alone.core, NOW + 9 * RLOCK__MS);
+    assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
+    rlock__core_tick(&s->alone.core, NOW + 10 * RLOCK__MS);
+    assert_int_equal(s->waiter.step, RLOCK__ASKING);
+}
+
+/* The turns that it is told of are those in front of it. */
+TOLD_TEST(a_turn_of_others_counts_once)
+{
+    int64_t now = NOW;
+
+    hears(s, "message", "s 2 0", now);
+    is_behind(s, 2, PEER, now);
+    hears_others(s, now); /* and asks again */
+    is_behind(s, 2, PEER, now);
+    s->waiter.acquire.entry->marks = 2; /* as if they had stood there when it entered */
+    for (int turns = 0; turns < 2; turns++) {
+        hears(s, "message", "o 2 1", now);
+        now += RLOCK__MS;
+        rlock__core_tick(&s->alone.core, now);
+        is_behind(s, 2, PEER, now);
+        assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
+    }
+    hears_a_release(s, now);
+    assert_int_equal(s->waiter.step, RLOCK__ASKING);
+}
+
+static void is_granted(struct scene *s, int64_t now)
+{
+    alone_answer(&s->alone.core, 1, (const int64_t[]){1}, now);
+}
+
+/* Its release is the first one that the common channel announces, theirs the second. */
+TOLD_TEST(the_next_call_here_asks_when_others_release_the_lock_in_their_turn)
+{
+    struct rlock__call next = alone_call(&s->alone, RLOCK__ACQUIRE);
+    struct rlock__call release = alone_call(&s->alone, RLOCK__RELEASE);
+
+    hears(s, "message", "s 2 0", NOW);
+    is_behind(s, 0, PEER, NOW);
+    hears_others(s, NOW);
+    is_granted(s, NOW);
+    assert_int_equal(s->waiter.code, 0);
+    next.owner.id = 2;
+    next.acquire.wait_us = -1;
+    rlock__core_begin(&s->alone.core, &next, NOW);
+    is_first(s, NOW); /* its own client holds the lock */
+    rlock__core_begin(&s->alone.core, &release, NOW);
+    alone_answer(&s->alone.core, 2, (const int64_t[]){2, 2}, NOW);
+    assert_int_equal(release.code, 0);
+    assert_int_not_equal(next.step, RLOCK__ASKING);
+    hears_a_release(s, NOW);
+    assert_int_not_equal(next.step, RLOCK__ASKING);
+    hears_a_release(s, NOW + RLOCK__MS / 2);
+    assert_int_equal(next.step, RLOCK__ASKING);
 }

@@ -260,7 +260,7 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     call->link = link;
     rlock__acquire_follow(call);
     args.waits = call->channel != NULL;
-    if (call->core->opts.queues) {
+    if (rlock__call_enters(call)) {
         rlock__entry_ask(call, &args);
     }
     args.settled = rlock__settled(link->server, now);

@@ -29,32 +29,19 @@ static uint8_t span_for(const struct rlock__call *call)
     return span;
 }
 
-/* Whether the call may enter now: it hears its channel, and there is memory for the entry. */
-static bool may_enter(struct rlock__call *call)
-{
-    struct rlock__acquire *acquire = &call->acquire;
-
-    if (!rlock__channel_is_live(call)) {
-        return false;
-    }
-    if (acquire->entry == NULL) {
-        acquire->entry = calloc(1, sizeof(*acquire->entry));
-    }
-    return acquire->entry != NULL;
-}
-
 void rlock__entry_ask(struct rlock__call *call, struct rlock__args *args)
 {
     struct rlock__acquire *acquire = &call->acquire;
 
-    if (!rlock__call_enters(call) || !rlock__queue_is_head(call)) {
+    assert(rlock__call_enters(call));
+    if (!rlock__queue_is_head(call)) {
         return; /* the end of its wait may make a call ask that is not the head */
     }
     assert(acquire->target == 1);
     if (call->channel == NULL && rlock__channel_client_is_live(call)) {
         (void)rlock__channel_join(call);
     }
-    args->waits = may_enter(call);
+    args->waits = rlock__channel_is_live(call) && rlock__entry_get(call);
     if (acquire->entry == NULL) {
         return;
     }
@@ -110,10 +97,12 @@ int64_t rlock__entry_recheck(const struct rlock__call *call, const struct rlock_
 
 void rlock__entry_told(struct rlock__call *call)
 {
-    bool is_asleep = call->step == RLOCK__SLEEPING || call->step == RLOCK__SUBSCRIBING;
-
-    if (is_asleep) {
-        rlock__timer_set(&call->core->timers, &call->timer,
-                         rlock__min(call->timer.at, rlock__entry_ask_at(call)));
+    if (call->step != RLOCK__SLEEPING && call->step != RLOCK__SUBSCRIBING) {
+        return;
     }
+    if (call->acquire.entry->is_foreign) {
+        (void)rlock__ear_keep(call);
+    }
+    rlock__timer_set(&call->core->timers, &call->timer,
+                     rlock__min(call->timer.at, rlock__entry_ask_at(call)));
 }

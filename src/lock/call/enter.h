@@ -16,7 +16,8 @@
  *   - A message may say when to ask. If it comes while the call asks, it counts once the answer is
  *     busy.
  *   - Another library announces its releases on the common channel alone. The first call in the
- *     queue hears it while that library holds the lock (server/ear.h).
+ *     queue hears it while that library holds the lock, or has a turn (server/ear.h). It asks when
+ *     the turn ends, since a longer turn would be worth several holds.
  */
 #ifndef RLOCK_LOCK_ENTER_H
 #define RLOCK_LOCK_ENTER_H

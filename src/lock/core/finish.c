@@ -57,8 +57,9 @@ static void go_on(struct rlock__call *call, unsigned why, int64_t now)
     }
 }
 
-/* Lets the ready calls go on, and the calls that they make ready. */
-static void drain(struct rlock__core *core, int64_t now)
+/* Lets the ready calls go on, and the calls that they make ready. Returns a server that was
+ * touched; NULL: there is none. */
+static struct rlock__server *drain(struct rlock__core *core, int64_t now)
 {
     while (core->ready != NULL) {
         struct rlock__call *call = core->ready;
@@ -67,6 +68,7 @@ static void drain(struct rlock__core *core, int64_t now)
         rlock__unready(call, first);
         go_on(call, first, now);
     }
+    return core->touched;
 }
 
 /* Sends the commands that have become due on the server's links. If a command cannot be sent, its
@@ -97,9 +99,9 @@ static void note_changed(struct rlock__server *server)
 
 void rlock__finish_event(struct rlock__core *core, int64_t now)
 {
-    for (drain(core, now); core->touched != NULL; drain(core, now)) {
-        struct rlock__server *server = core->touched;
+    struct rlock__server *server;
 
+    while ((server = drain(core, now)) != NULL) {
         flush_server(server, now);
         LL_DELETE2(core->touched, server, touched_next);
         server->is_touched = false;

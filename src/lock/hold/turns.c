@@ -5,6 +5,7 @@
 #include "lock/common.h"
 #include "lock/hold/queue_state.h"
 #include "lock/server/channel.h"
+#include "lock/server/ear.h"
 #include "lock/server/route.h"
 
 #define PAUSE_US RLOCK__MS            /* the shortest pause: a subscriber has asked by then */
@@ -67,6 +68,24 @@ static void pause_until(struct rlock__queue *queue, int64_t until)
     rlock__queue_plan(queue);
 }
 
+/* Whether the server gives a free lock to the next client, so that no pause is needed for others of
+ * ours: they have entered the lock's queue there. */
+static bool is_given(const struct rlock__spec *spec)
+{
+    return spec->core->opts.queues && (spec->ops->caps & RLOCK__CAP_ENTERS) != 0;
+}
+
+/* Whether the first call here will hear the announcement of a release, if this is subscribed to the
+ * lock's common channel. If the release gives others a turn, that call pauses until theirs. */
+static bool will_hear(const struct rlock__queue *queue, const struct rlock__channel *common)
+{
+    if (!is_given(queue->spec)) {
+        return true;
+    }
+    return queue->calls != NULL && common != NULL && rlock__channel_is_subscribed(common) &&
+           rlock__ear_keep(queue->calls);
+}
+
 void rlock__queue_releasing(struct rlock__core *core, const struct rlock__spec *spec, int64_t now)
 {
     struct rlock__queue *queue = takes_turns(spec) ? rlock__queue_find(core, spec) : NULL;
@@ -74,7 +93,8 @@ void rlock__queue_releasing(struct rlock__core *core, const struct rlock__spec *
         rlock__channel_find(rlock__route(spec)->server, spec->channel);
 
     if (queue != NULL) {
-        queue->own_due = rlock__channel_own_receivers(channel, false);
+        queue->own_due =
+            will_hear(queue, channel) ? rlock__channel_own_receivers(channel, false) : 0;
         pause_until(queue, now + core->opts.op_timeout_us);
     }
 }
@@ -99,13 +119,6 @@ static int64_t yield(struct rlock__queue *queue, int64_t now)
     queue->owed_us = 0;
     queue->yields++;
     return (YIELD_US + rlock__random(queue->core, YIELD_MORE_US + 1)) << queue->yields;
-}
-
-/* Whether the server gives a free lock to the next client, so that no pause is needed for others of
- * ours: they have entered the lock's queue there. */
-static bool is_given(const struct rlock__spec *spec)
-{
-    return spec->core->opts.queues && (spec->ops->caps & RLOCK__CAP_ENTERS) != 0;
 }
 
 /* How long the waiters here pause after a release; 0: not at all. */

@@ -28,8 +28,9 @@ static struct rlock__bytes behind_word(struct rlock__bytes text)
 }
 
 /* A message on the client's own channel. "g number …": the lock is reserved for the call with this
- * number. "s number ms": the call is to ask after that time. If no call has the number any more,
- * the end of the event gives the lock back. */
+ * number. If no call has the number any more, the end of the event gives the lock back. "s number
+ * ms": the call is to ask after that time. "o number ms": the same, and meanwhile others have one
+ * of their turns. */
 static void tell(struct rlock__channel *channel, struct rlock__bytes message, int64_t now)
 {
     bool is_given = message.len > 0 && message.at[0] == 'g', is_found = false;
@@ -45,6 +46,11 @@ static void tell(struct rlock__channel *channel, struct rlock__bytes message, in
         }
         is_found = true;
         if (ms > 0 && call->acquire.entry != NULL) {
+            if (message.at[0] == 'o') {
+                call->acquire.entry->marks -= call->acquire.entry->marks > 0;
+                call->acquire.entry->is_foreign =
+                    true; /* it asks sooner if it hears their release */
+            }
             call->acquire.entry->ask_at = now + rlock__reported_ms(ms);
             rlock__ready(call, RLOCK__TOLD);
         } else {
@@ -122,7 +128,9 @@ void rlock__channel_wake(struct rlock__channel *channel, bool all)
     }
     DL_FOREACH2(all ? channel->hearers : NULL, call, acquire.entry->hears.next)
     {
-        rlock__ready(call, RLOCK__WOKEN);
+        if (call->acquire.entry->ask_at == 0) { /* otherwise it would end a turn of others */
+            rlock__ready(call, RLOCK__WOKEN);
+        }
     }
     hear(channel);
 }

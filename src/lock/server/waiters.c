@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls that wait on a channel, and their ears. Listeners are in listener.c. */
 #include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
 #include "lock/common.h"
@@ -16,7 +18,8 @@ static struct rlock__bytes beside(const struct rlock__spec *spec, const char *wh
 
     rlock__buf_clear(buf);
     (void)rlock__buf_add(buf, spec->channel.at, spec->channel.len);
-    (void)rlock__buf_addf(buf, ":%s", which);
+    (void)rlock__buf_add(buf, ":", 1);
+    (void)rlock__buf_add(buf, which, strlen(which));
     return rlock__bytes(buf->data, buf->failed ? 0 : buf->len);
 }
 
@@ -57,9 +60,13 @@ struct rlock__channel *rlock__channel_client(struct rlock__server *server, struc
 bool rlock__channel_client_is_live(const struct rlock__call *call)
 {
     const struct rlock__spec *spec = call->spec;
-    const struct rlock__channel *channel =
-        rlock__channel_find(rlock__route(spec)->server, beside(spec, spec->core->opts.uuid));
+    struct rlock__server *server = rlock__route(spec)->server;
+    const struct rlock__channel *channel;
 
+    if (server->channels.n == 0) { /* most locks are free */
+        return false;
+    }
+    channel = rlock__channel_find(server, beside(spec, spec->core->opts.uuid));
     return channel != NULL && rlock__channel_is_subscribed(channel);
 }
 
@@ -81,6 +88,25 @@ bool rlock__ear_open(struct rlock__call *call)
         rlock__channel_unsettle(entry->marker);
     }
     return rlock__channel_is_subscribed(entry->common);
+}
+
+bool rlock__entry_get(struct rlock__call *call)
+{
+    struct rlock__acquire *acquire = &call->acquire;
+
+    if (acquire->entry == NULL) {
+        acquire->entry = calloc(1, sizeof(*acquire->entry));
+    }
+    return acquire->entry != NULL;
+}
+
+bool rlock__ear_keep(struct rlock__call *call)
+{
+    if (!rlock__call_enters(call) || call->channel == NULL || !rlock__entry_get(call)) {
+        return false;
+    }
+    call->acquire.entry->is_foreign = true;
+    return call->acquire.entry->common != NULL || rlock__ear_open(call);
 }
 
 void rlock__ear_close(struct rlock__call *call)
