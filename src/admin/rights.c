@@ -12,6 +12,7 @@
 #define FENCED "fenced"
 #define FAIR "fair"
 #define RW "read/write"
+#define NO_QUEUE "processes that wait cannot queue, and each of them asks at each release"
 
 /* RPUSH alone would leave a list for ever if the connection broke before DEL. */
 #define PUSH_AND_DROP "redis.call('rpush',KEYS[1],'x')+return+redis.call('del',KEYS[1])"
@@ -59,6 +60,11 @@ static const struct right {
      "waiters of others notice a release only when they look again"},
     {"+unsubscribe", "UNSUBSCRIBE %", RLOCK__FOR_EASE,
      "messages about locks that nobody waits for any more go on coming"},
+    {"+zadd", "ZADD % no-number member", RLOCK__FOR_EASE, NO_QUEUE},
+    {"+zrange", "ZRANGE % 0 0", RLOCK__FOR_EASE, NO_QUEUE},
+    {"+zrank", "ZRANK % member", RLOCK__FOR_EASE, NO_QUEUE},
+    {"+zrem", "ZREM % member", RLOCK__FOR_EASE, NO_QUEUE},
+    {"+zscore", "ZSCORE % member", RLOCK__FOR_EASE, NO_QUEUE},
     {"+ping", "PING", RLOCK__FOR_EASE, "a connection that died in silence is noticed late"},
     {"+info", "INFO server", RLOCK__FOR_EASE, "a restarted server is not told from a reached one"},
     {"+client|setname", "CLIENT SETNAME rlock-doctor", RLOCK__FOR_EASE,
@@ -69,7 +75,7 @@ static const struct right {
      "a broken connection's number is killed without a look whose it is now; on which machine a "
      "holder is stays unknown"},
     {"+pubsub|numsub", "PUBSUB NUMSUB %", RLOCK__FOR_EASE,
-     "who waits for a fair lock and was killed is passed over later"},
+     "who waits and was killed is passed over later, and waiting Redissons get no turn"},
     {"+scan", "SCAN 0 COUNT 1", RLOCK__FOR_EASE, "rlock ls does not work"},
 };
 
@@ -147,6 +153,7 @@ static const struct name {
     {NO_KEY, "rlock_fair:", RLOCK__FOR_FAIR, FAIR},
     {NO_KEY, "", RLOCK__FOR_RW, RW},
     {NO_KEY, "rlock_writer_waits:", RLOCK__FOR_RW, RW},
+    {NO_KEY, "rlock_wait:", RLOCK__FOR_EASE, NO_QUEUE},
     {NO_CHANNEL, "redisson_lock__channel:", RLOCK__FOR_EASE,
      "waiters ask several times a second instead of being woken"},
     {NO_CHANNEL, "redisson_rwlock:", RLOCK__FOR_EASE,

@@ -84,6 +84,7 @@ RLOCK__ALONE static void init_core(struct rlock_client *client)
     core->opts.acks_on_disk = (opts->flags & RLOCK_CLIENT_ACKS_ON_DISK) != 0;
     core->opts.announces_both = (opts->flags & RLOCK_CLIENT_ANNOUNCE_BOTH) != 0;
     core->opts.no_pass = (opts->flags & RLOCK_CLIENT_NO_PASS) != 0;
+    core->opts.queues = true;
     core->opts.address = client->address;
     core->driver.unref = unref;
     core->driver.route = client->router != NULL ? core->driver.route : route_alone;

@@ -292,7 +292,7 @@ bool is_waited_for(const char *name)
     char channel[64];
 
     test_text(channel, sizeof(channel), "redisson_lock__channel:{%s}", name);
-    return test_server_listeners(fixture.server, channel) > 0;
+    return test_server_waiters(fixture.server, channel) > 0;
 }
 
 const char *url_with(const char *userinfo)

@@ -16,10 +16,10 @@ static void pairs(struct rlock_handle *lock, int n)
 static bool is_inside_a_script(const char *command, size_t len)
 {
     static const char *const inner[] = {
-        "del",   "exists",  "get",     "hdel",   "hexists", "hget",  "hgetall", "hincrby",
-        "hkeys", "hlen",    "hset",    "incr",   "lindex",  "llen",  "lpop",    "lrange",
-        "lrem",  "pexpire", "psetex",  "pttl",   "publish", "rpush", "set",     "time",
-        "zadd",  "zcard",   "zincrby", "zrange", "zrem",    "zscore"};
+        "del",   "exists",  "get",    "hdel",    "hexists", "hget",          "hgetall", "hincrby",
+        "hkeys", "hlen",    "hset",   "incr",    "lindex",  "llen",          "lpop",    "lrange",
+        "lrem",  "pexpire", "psetex", "pttl",    "publish", "pubsub|numsub", "rpush",   "set",
+        "time",  "zadd",    "zcard",  "zincrby", "zrange",  "zrank",         "zrem",    "zscore"};
 
     for (size_t i = 0; i < sizeof(inner) / sizeof(inner[0]); i++) {
         if (strlen(inner[i]) == len && memcmp(inner[i], command, len) == 0) {

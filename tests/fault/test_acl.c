@@ -135,7 +135,7 @@ static void denied_inside_a_script(const char *program)
                  {&verb_partial, "-pexpire"},    {&verb_partial, "-hset"},
                  {&verb_release, "-hdel"},       {&verb_release, "-evalsha"},
                  {&verb_release, "resetkeys"},   {&verb_force, "-hexists"},
-                 {&verb_force, "-del"},          {&verb_inspect, "-hlen"},
+                 {&verb_force, "-hdel"},         {&verb_inspect, "-hlen"},
                  {&verb_inspect, "-pttl"},       {&verb_inspect, "-hkeys"},
                  {&verb_inspect, "resetkeys ~b"}};
     struct fixture f;
@@ -289,7 +289,7 @@ FIXTURE_WITH_TEST(a_refused_subscription_does_not_disturb_another, f, .proxy = P
     int64_t released_us;
 
     test_server_do(f->server, "HSET b somebody:1 1");
-    say(f, "ACL SETUSER default resetchannels &" CHANNEL_A);
+    say(f, "ACL SETUSER default resetchannels &" CHANNEL_A "*");
     assert_code(rlock_try_lock(rival->lock), 0);
     proxy_delay_way_us(f->proxy, PROXY_SUBSCRIBERS, PROXY_TO_CLIENT, 200000);
     waiter_start_on(&refused, user, other, 1000, NULL);
@@ -365,28 +365,33 @@ TEST(an_unlock_that_may_not_publish_succeeds_and_says_so)
 
 /* ---- The least that is needed ---- */
 
+/* docs/server.md: the lines that every kind needs, and the one that lets waiting calls queue. */
 static const char *const recipe[] = {
-    "user locker on >" SECRET " -@all +evalsha +eval +script|load +subscribe +unsubscribe"
-    " +ssubscribe +sunsubscribe +ping +client|setname +client|id +client|kill +client|list +role"
-    " +wait +exists +hexists +hincrby +hset +hget +hdel +hlen +hkeys +pexpire +pttl +get +set +del"
-    " +incr +publish +spublish +time +hmget +lindex +llen +lpos +lrange +lrem +rpush +zscore +zadd"
-    " +zrem +zrange +persist +pexpireat +pubsub|numsub ~rlock_fair:{app:*"
-    " ~app:* ~redisson_lock_queue:{app:* ~redisson_lock_timeout:{app:* ~redisson_lock_token:{app:*"
-    " ~redisson_unlock_latch:{app:* ~{app:*}:*:rwlock_timeout:* ~redisson_lock__channel:{app:*"
-    " resetchannels &redisson_lock__channel:{app:*",
+    "user locker on >" SECRET " resetchannels -@all +evalsha +eval +subscribe +unsubscribe +ping"
+    " +info +client|setname +client|id +client|kill +client|list +scan +exists +hexists +hset +hget"
+    " +hdel +hlen +hkeys +pexpire +pttl +del +publish +time ~app:* &redisson_lock__channel:{app:*"
+    " +zadd +zrange +zrank +zrem +zscore +pubsub|numsub ~rlock_wait:{app:*",
     NULL};
 
 #define APP "app:orders"
 
-static void app_waits(const struct fixture *f, struct rlock_handle *lock, struct user *rival)
+#define APP_CHANNEL "redisson_lock__channel:{" APP "}"
+#define APP_QUEUE "rlock_wait:{" APP "}"
+
+static void app_waits(const struct fixture *f, struct rlock_handle *lock, struct user *rival,
+                      bool may_queue)
 {
     struct rlock_handle *theirs = user_lock(rival, APP);
     struct waiter waiter;
 
     assert_code(rlock_try_lock(theirs), 0);
     waiter_start_on(&waiter, rival, lock, 60000, NULL);
-    assert_true(TEST_EVENTUALLY(
-        test_server_says(f->server, "redisson_lock__channel:{" APP "}", "PUBSUB CHANNELS"), 5000));
+    if (may_queue) {
+        assert_true(TEST_EVENTUALLY(test_server_int(f->server, "ZCARD " APP_QUEUE) == 1, 5000));
+    } else {
+        assert_true(TEST_EVENTUALLY(test_server_listeners(f->server, APP_CHANNEL) == 1, 5000));
+        assert_int_equal(test_server_int(f->server, "EXISTS " APP_QUEUE), 0);
+    }
     assert_code(rlock_unlock(theirs), 0);
     assert_int_equal(waiter_join(&waiter), 0);
     assert_int_equal(waiter.unlock_code, 0);
@@ -412,6 +417,14 @@ static void app_holds(const struct fixture *f, struct rlock_handle *lock)
     assert_true(was_locked);
 }
 
+/* Who may not queue waits all the same. */
+static const struct {
+    const char *taken, *given;
+} queueing[] = {{"ACL SETUSER locker -zadd", "ACL SETUSER locker +zadd"},
+                {"ACL SETUSER locker -zrank", "ACL SETUSER locker +zrank"},
+                {"ACL SETUSER locker -zscore", "ACL SETUSER locker +zscore"},
+                {"ACL SETUSER locker resetkeys ~app:*", "ACL SETUSER locker ~rlock_wait:{app:*"}};
+
 static void recipe_suffices(const char *program)
 {
     struct fixture f;
@@ -425,7 +438,13 @@ static void recipe_suffices(const char *program)
     rival = user_open_direct(&f);
     lock = user_lock(user, APP);
     app_holds(&f, lock);
-    app_waits(&f, lock, rival);
+    app_waits(&f, lock, rival, true);
+    for (size_t i = 0; i < sizeof(queueing) / sizeof(queueing[0]); i++) {
+        say(&f, queueing[i].taken);
+        app_waits(&f, lock, rival, false);
+        say(&f, queueing[i].given);
+    }
+    app_waits(&f, lock, rival, true);
     assert_code(rlock_try_lock(user->lock), RLOCK_EPERM); /* and no more than that */
     assert_int_equal(test_server_int(f.server, "EXISTS " LOCK_A), 0);
     assert_int_equal(user_losses(user), 0);

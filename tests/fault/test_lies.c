@@ -98,7 +98,7 @@ static const char *const nonsense[] = {
     "*1\r\n+1\r\n",
     "*1\r\n$1\r\n1\r\n",
     "*1\r\n*1\r\n:1\r\n",
-    "*3\r\n:1\r\n:1\r\n:1\r\n",
+    "*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n",
     "*3\r\n:0\r\n:1000\r\n:1\r\n",
     "*2\r\n:1\r\n+OK\r\n",
     "%1\r\n:1\r\n:1\r\n",

@@ -196,7 +196,7 @@ static void wake_at_the_second(struct fixture *f, struct waiter *waiter)
     assert_code(waiter_join(waiter), 0);
     assert_in_time(since_us, 2000000);
     assert_code(waiter->unlock_code, 0);
-    test_server_do(f->servers[0], "DEL " LOCK_A);
+    test_server_do(f->servers[0], "DEL " LOCK_A " rlock_wait:{" LOCK_A "}"); /* nobody comes back */
 }
 
 /* Both servers have one port: the first on 127.0.0.1, the second on 127.0.0.2. */

@@ -474,7 +474,7 @@ FIXTURE_WITH_TEST(close_does_not_wait_longer_for_a_server_that_vanished, f, .pro
     /* what it holds, and what the waiter that asks for all of them may have asked just then */
     assert_int_equal(user_logged(user, "not released, the last is free in "), 1);
     assert_int_equal(user_logged(user, "3 locks: ") + user_logged(user, "4 locks: "), 1);
-    test_server_do(f->server, "DEL b c d");
+    test_server_do(f->server, "DEL b c d rlock_wait:{a}");
     user_close(user);
     f->proxy = proxy_stop(f->proxy);
 }

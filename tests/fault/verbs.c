@@ -70,12 +70,18 @@ void verbs_load(const struct fixture *f)
 
 const char *script_digest(const char *verb)
 {
-    for (size_t i = 0; rlock__scripts[i] != NULL; i++) {
-        const char *name = rlock__scripts[i]->name;
-        const char *slash = strchr(name, '/');
+    static const struct {
+        const char *verb, *name;
+    } scripts[] = {{"acquire", "plain/acquire"}, {"enter", "queue/acquire"},
+                   {"release", "queue/release"}, {"renew", "plain/renew"},
+                   {"force", "queue/force"},     {"inspect", "plain/inspect"}};
+    const char *name = NULL;
 
-        if (strcmp(slash + 1, verb) == 0 &&
-            (strncmp(name, "plain/", 6) == 0 || strncmp(name, "reentrant/", 10) == 0)) {
+    for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+        name = strcmp(scripts[i].verb, verb) == 0 ? scripts[i].name : name;
+    }
+    for (size_t i = 0; name != NULL && rlock__scripts[i] != NULL; i++) {
+        if (strcmp(rlock__scripts[i]->name, name) == 0) {
             return rlock__scripts[i]->sha1;
         }
     }

@@ -26,8 +26,7 @@ extern const struct verb *const verbs[];
 /* Loads every script, so that no EVALSHA of the test meets a server without it. */
 void verbs_load(const struct fixture *f);
 /* The digest of the reentrant lock's script for "acquire", "release", "renew", "force" or
- * "inspect".
- */
+ * "inspect", or for "enter": an acquisition that waits, and enters the queue on the server. */
 const char *script_digest(const char *verb);
 /* A rule for the next request that runs this script. */
 struct proxy_rule script_rule(const char *verb, enum proxy_act act);

@@ -122,7 +122,7 @@ static bool is_awaited(const struct begin *b)
     bool awaited = false;
 
     for (size_t i = 0; i < SERVERS; i++) {
-        awaited = awaited || test_server_says(b->f.servers[i], CHANNEL_A, "PUBSUB CHANNELS");
+        awaited = awaited || test_server_waiters(b->f.servers[i], CHANNEL_A) == 1;
     }
     return awaited;
 }

@@ -58,8 +58,8 @@ static void wait_behind(struct turns *t, struct taker *first)
 {
     assert_code(TAKE(t->member, 5000, .owner = OTHER), 0);
     begin(first, t->multi, NULL);
-    assert_true(TEST_EVENTUALLY(
-        test_server_says(t->f.server, "redisson_lock__channel:{m}", "PUBSUB CHANNELS"), 5000));
+    assert_true(
+        TEST_EVENTUALLY(test_server_waiters(t->f.server, "redisson_lock__channel:{m}") == 1, 5000));
 }
 
 TURNS_TEST(a_call_waits_for_the_one_before_it, t)

@@ -163,7 +163,8 @@ void look_at_keys(FILE *out, const struct pair *pair, struct test_server *server
                 keys[j] = swapped;
             }
         }
-        if (strncmp(keys[i], "redisson_unlock_latch:", 22) != 0 && !is_left_over(server, keys[i]) &&
+        if (strncmp(keys[i], "redisson_unlock_latch:", 22) != 0 &&
+            strncmp(keys[i], "rlock_wait:", 11) != 0 && !is_left_over(server, keys[i]) &&
             !is_expiring_token(pair, keys[i])) {
             note_time(pair, server, moment, keys[i]);
             print_key(out, pair, server, keys[i]);
@@ -213,6 +214,15 @@ static void print_message(FILE *out, struct resp_bytes frame, char *before)
     *before = payload.len == 1 ? payload.data[0] : ' ';
 }
 
+/* Whether a channel has to do with the queue that clients of ours stand in. A fair lock's channels
+ * go on behind the client's id. */
+static bool is_of_our_queue(const char *channel)
+{
+    const char *end = strstr(channel, "}:");
+
+    return end != NULL && strchr(end + 2, ':') == NULL;
+}
+
 /* Prints messages until the mark; true when that was there. */
 static bool print_messages(const struct pair *pair, struct ear *ear, FILE *out)
 {
@@ -225,8 +235,11 @@ static bool print_messages(const struct pair *pair, struct ear *ear, FILE *out)
         const struct resp_bytes frame = {rest.data, (size_t)n};
         const struct resp_bytes channel = resp_word(frame, 2);
         is_marked = is_marked || same(channel, "interop-mark");
+        char name[256];
+
+        test_text(name, sizeof(name), "%.*s", (int)channel.len, channel.data);
         if (is_told && resp_is(resp_word(frame, 0), "pmessage") &&
-            memmem(channel.data, channel.len, pair->name, strlen(pair->name)) != NULL) {
+            strstr(name, pair->name) != NULL && !is_of_our_queue(name)) {
             print_message(out, frame, &before);
         }
         rest.data += n;
@@ -267,7 +280,9 @@ void look_at_listeners(FILE *out, const struct pair *pair, struct test_server *s
     const size_t n = sort_lines(channels, lines, MAX_KEYS);
 
     for (size_t i = 0; i < n; i++) {
-        fprintf(out, "  listening on %s\n", lines[i]);
+        if (!is_of_our_queue(lines[i])) {
+            fprintf(out, "  listening on %s\n", lines[i]);
+        }
     }
     free(channels);
 }

@@ -11,7 +11,8 @@
  * lock, may succeed with Redisson. Its writers add the leases of their levels up: ours need not. In
  * a fair queue a tryLock() of its own has a slot as long as it waits, ours a whole one. The queue
  * has no end there, and a late one while one of ours stands in it. A 0 right after a 1 on the same
- * channel says nothing new to Redisson.
+ * channel says nothing new to Redisson. The queue that clients of ours stand in, and its channels,
+ * are nothing to Redisson either.
  *
  * Of a group each member is compared, on its server. Redisson takes members with a lease of
  * twice what it waits, which shows in the TTLs of renewed and of unlocked levels and of a reader's
@@ -45,10 +46,10 @@ struct step {
         NESTING,
         QUEUE,
         SHARED
-    } only;           /* the kinds that can: no group,
+    } only;             /* the kinds that can: no group,
                                                           reentrant, fair, read */
-    const char *as;   /* of a read/write lock: which side */
-    bool is_our_word; /* Redisson says nothing of it, ours does */
+    const char *as;     /* of a read/write lock: which side */
+    bool is_told_apart; /* one of the libraries says something of it, the other does not */
 };
 
 static const struct step steps[] = {
@@ -71,7 +72,12 @@ static const struct step steps[] = {
     {.owner = "a", .what = "try 0 0", .only = SINGLE},
     {.by_waiter = true, .owner = "b", .what = "try 5000 0", .way = TELL, .only = SINGLE},
     {.by_waiter = true, .owner = "a", .what = "force", .way = WAKE, .only = SINGLE},
-    {.by_waiter = true, .owner = "b", .what = "try 5000 0", .way = COLLECT, .only = SINGLE},
+    {.by_waiter = true,
+     .owner = "b",
+     .what = "try 5000 0",
+     .way = COLLECT,
+     .only = SINGLE,
+     .is_told_apart = true}, /* ours gives the lock to its waiter, and tells no Redisson */
     {.owner = "a", .what = "unlock", .only = SINGLE},
     {.owner = "a", .what = "force", .only = SINGLE},
     {.owner = "a", .what = "force", .only = SINGLE},
@@ -118,7 +124,7 @@ static const struct step steps[] = {
      .what = "unlock",
      .only = SHARED,
      .as = "write",
-     .is_our_word = true},
+     .is_told_apart = true},
     {.owner = "a", .what = "lock 30000", .only = SHARED, .as = "read"},
     {.by_waiter = true, .owner = "b", .what = "unlock", .only = SHARED, .as = "read"},
     {.owner = "a", .what = "unlock", .only = SHARED, .as = "read"},
@@ -243,8 +249,8 @@ static bool record_step(struct recorder *recorder, const struct step *step, stru
     if (recorder->is_raced || (races && kind_is_redlock(pair->kind))) {
         print_quorum(recorder, out);
     } else if (step->way != WAKE) {
-        print_servers(recorder, step, step->way != END && !step->is_our_word && !is_idle && !races,
-                      out, moment);
+        print_servers(recorder, step,
+                      step->way != END && !step->is_told_apart && !is_idle && !races, out, moment);
     }
     fclose(out);
     moment->text = look_normalise(pair, moment->text);

@@ -85,7 +85,7 @@ static bool is_awaited(const struct scene *s)
     bool awaited = false;
 
     for (size_t i = 0; i < SERVERS; i++) {
-        awaited = awaited || test_server_says(s->f.servers[i], CHANNEL_A, "PUBSUB CHANNELS");
+        awaited = awaited || test_server_waiters(s->f.servers[i], CHANNEL_A) > 0;
     }
     return awaited;
 }

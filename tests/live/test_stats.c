@@ -57,8 +57,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Each take that returned 0 was a grant of the server or a hand-over, and each grant of the server
- * ended with an announcement. */
+/* Each take that returned 0 was a grant of the server or a hand-over. Each grant of the server
+ * ended with a message, and so did each reservation that came too late for its call. */
 LOCK_TEST(calls_of_many_threads_are_counted_exactly, f)
 {
     struct rlock_client *client = client_open(f);
@@ -83,7 +83,8 @@ LOCK_TEST(calls_of_many_threads_are_counted_exactly, f)
     assert_int_equal(counts_sum(stats.takes[0], RLOCK_STATS_CODES), THREADS * ROUNDS);
     assert_int_equal(stats.wait.count, atomic_load(&takes[0]));
     assert_int_equal(stats.hold.count, atomic_load(&takes[0]));
-    assert_int_equal(fixture_calls(f, "publish"), atomic_load(&takes[0]) - stats.passes);
+    assert_in_range(fixture_calls(f, "publish"), atomic_load(&takes[0]) - stats.passes,
+                    THREADS * ROUNDS - stats.passes);
     assert_true(stats.attempts >= atomic_load(&takes[0]) - stats.passes);
     assert_int_equal(stats.holds + stats.waiting, 0);
     print_message("%llu passes\n", (unsigned long long)stats.passes);

@@ -218,7 +218,7 @@ long long fixture_ttl(const struct fixture *f)
 
 bool fixture_wait_waiters(const struct fixture *f, int n)
 {
-    return TEST_EVENTUALLY(test_server_listeners(f->server, CHANNEL_A) == n, 2000);
+    return TEST_EVENTUALLY(test_server_waiters(f->server, CHANNEL_A) == n, 2000);
 }
 
 bool fixture_wait_held(const struct fixture *f, bool held)

@@ -107,6 +107,8 @@ bool test_server_is_copied(struct test_server *replica);
 bool test_server_is_acknowledged(struct test_server *primary, size_t n);
 /* How many subscribe to a channel. */
 long long test_server_listeners(struct test_server *server, const char *channel);
+/* How many clients wait for the lock that is announced on a channel, plain or sharded. */
+long long test_server_waiters(struct test_server *server, const char *channel);
 
 /* Connections other than side connections, and those between a primary and its replica. */
 long long test_server_clients(struct test_server *server);

@@ -116,6 +116,29 @@ long long test_server_listeners(struct test_server *server, const char *channel)
     return n;
 }
 
+/* A call in a lock's queue hears channel:uuid. If it hears the common channel too, it hears
+ * channel:rlock as well. */
+static const char count_waiters[] =
+    "local n = 0 "
+    "for _, kind in ipairs({'', 'shard'}) do "
+    "  local own = redis.pcall('pubsub', kind .. 'channels', ARGV[1] .. ':' .. "
+    "    ('?'):rep(8) .. '-*-*-*-' .. ('?'):rep(12)) "
+    "  local heard = redis.pcall('pubsub', kind .. 'numsub', ARGV[1], ARGV[1] .. ':rlock', "
+    "    unpack(own)) "
+    "  for i = 2, #heard, 2 do n = n + (i == 4 and -1 or 1) * heard[i] end "
+    "end "
+    "return n";
+
+long long test_server_waiters(struct test_server *server, const char *channel)
+{
+    const char *const words[] = {"EVAL", count_waiters, "0", channel, NULL};
+    char *reply = test_server_argv(server, words);
+    const long long n = strtoll(reply, NULL, 10);
+
+    free(reply);
+    return n;
+}
+
 long long test_server_clients(struct test_server *server)
 {
     char *list = test_server_cmd(server, "CLIENT LIST");

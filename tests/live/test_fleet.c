@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many clients with a thread each want one lock all the time. */
+#include <pthread.h>
+
+#include "support/clients.h"
+#include "support/witness.h"
+
+enum { CLIENTS = 16, ROUNDS = 60 };
+
+struct member {
+    struct rlock_handle *lock;
+    pthread_t thread;
+    uint64_t id;
+};
+
+static struct witness *fleet_witness;
+
+static void *visit(void *arg)
+{
+    const struct member *member = arg;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        TEST_CHECK(rlock_lock(member->lock) == 0);
+        witness_enter(fleet_witness, 0, member->id);
+        TEST_CHECK(rlock_is_valid(member->lock));
+        witness_leave(fleet_witness, 0, member->id);
+        TEST_CHECK(rlock_unlock(member->lock) == 0);
+    }
+    return NULL;
+}
+
+/* Three scripts for each grant are the rule: the attempt that enters the queue, the attempt that is
+ * granted, and the release. Each of the others' waits would be one more at each release. */
+static void wants_few_scripts(struct fixture *f)
+{
+    struct member members[CLIENTS];
+    const long long grants = CLIENTS * ROUNDS;
+    long long scripts;
+
+    fleet_witness = witness_new(1);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        members[i] = (struct member){.lock = lock_new(f, client_open(f)), .id = i + 1};
+        assert_code(rlock_lock(members[i].lock), 0); /* connected, and the scripts are known */
+        assert_code(rlock_unlock(members[i].lock), 0);
+    }
+    fixture_count_calls(f);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        assert_int_equal(pthread_create(&members[i].thread, NULL, visit, &members[i]), 0);
+    }
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        assert_int_equal(pthread_join(members[i].thread, NULL), 0);
+    }
+    scripts = fixture_calls(f, "evalsha") + fixture_calls(f, "eval");
+    print_message("%.2f scripts a grant\n", (double)scripts / (double)grants);
+    assert_true(witness_is_clean(fleet_witness, stderr));
+    fleet_witness = witness_free(fleet_witness);
+    assert_in_range(scripts, 2 * grants, 4 * grants);
+}
+
+LOCK_TEST(sixteen_clients_with_a_thread_each_send_at_most_four_scripts_a_grant, f)
+{
+    wants_few_scripts(f);
+}
+
+static const struct kind fenced = {.name = "fenced", .make = rlock_fenced_new};
+
+FIXTURE_WITH_TEST(sixteen_clients_of_a_fenced_lock_send_at_most_four_scripts_a_grant, f,
+                  .kind = &fenced)
+{
+    wants_few_scripts(f);
+}
