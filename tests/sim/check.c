@@ -261,6 +261,8 @@ void sim_check_server(struct sim_world *world)
         if (!sim_foreign_is_at(world, i)) {
             sim_check_queue(world, i);
             sim_check_entries(world, i);
+        } else {
+            world->entries[i].holder[0] = '\0'; /* who has it next was not given it by a holder */
         }
         sim_rely_key(world, i);
     }
