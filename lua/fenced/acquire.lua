@@ -7,13 +7,20 @@
 -- Atomic because a token belongs to one grant. Both keys in one hash slot by the name's tag.
 -- The token is the larger of the last one plus 1 and the server's clock in microseconds: it grows also when the server
 -- lost its data. Below 2^53, so exact in Lua's numbers, but never printed by %.17g.
-local key, owner, lease, count = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local key, owner, count = KEYS[1], ARGV[1], ARGV[3]
+local size, holder_of = redis.call('hlen', key), include 'parts/holder'
+if size == 1 and count == '1' then -- most attempts that find it taken, before it costs more
+  local holder, wrong = holder_of(key, size)
+  if holder ~= owner then
+    return wrong or {0, redis.call('pttl', key), holder}
+  end
+end
 local last = tonumber(redis.call('get', KEYS[2]) or 0) or 0
-if redis.call('exists', key) == 0 then
-  if count > 1 then
+if size == 0 then
+  if count ~= '1' then
     return {-1, 0}
   end
-  if lease == 0 then
+  if ARGV[2] == '0' then
     return {1}
   end
   local now = redis.call('time')
@@ -24,11 +31,10 @@ if redis.call('exists', key) == 0 then
     or undo(redis.pcall('set', KEYS[2], string.format('%.0f', token)), key, owner) or {1, token}
 end
 local raise = include 'parts/raise'
-local reply, ttl = raise(key, owner, lease, count)
+local reply, ttl = raise(key, owner, tonumber(ARGV[2]), tonumber(count))
 if reply then
   reply[2] = reply[2] or last
   return reply
 end
-local holder_of = include 'parts/holder'
-local holder, wrong = holder_of(key, redis.call('hlen', key))
+local holder, wrong = holder_of(key, size)
 return wrong or {0, ttl, holder}

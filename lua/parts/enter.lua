@@ -12,20 +12,20 @@ else
   if ticket > 0 then
     ticket = ticket + 1
   else
-    local now, last = redis.call('time'), redis.pcall('zrange', queue, -1, -1, 'WITHSCORES')
+    local now, last = redis.call('time'), redis.pcall('zrange', queue, '-1', '-1', 'WITHSCORES')
     ticket = math.max(now[1] * 1000000 + now[2], (tonumber(last[2]) or 0) + 1)
   end
   if type(redis.pcall('zadd', queue, string.format('%.0f', ticket), entry)) == 'table' then
     return 0, ticket, 0
   end
 end
-local front = ticket and type(redis.pcall('pexpire', queue, 60000)) ~= 'table' and redis.pcall('zrank', queue, entry)
+local front = ticket and type(redis.pcall('pexpire', queue, '60000')) ~= 'table' and redis.pcall('zrank', queue, entry)
 if type(front) ~= 'number' then -- an entry without an end would outlive all
   redis.pcall('zrem', queue, entry)
   return 0, 0, 0
 end
 local marks = 0
-for _, name in ipairs(front > 0 and redis.pcall('zrange', queue, 0, math.min(front, 64) - 1) or {}) do
+for _, name in ipairs(front > 0 and redis.pcall('zrange', queue, '0', math.min(front, 64) - 1) or {}) do
   marks = marks + (name:byte() == 126 and 1 or 0)
 end
 return front - marks + 1, ticket, marks

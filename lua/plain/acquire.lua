@@ -4,24 +4,35 @@
 -- Replies {1} granted; {0, PTTL, a holder} busy; {-1, 1 or 0} a nested level whose hold is gone (1: taken by another).
 -- Shapes 1 0is -i
 -- Atomic because the look and the taking must be one. One key, so one hash slot.
--- What it hands on as text, '1' and ARGV[2], the server need not print: it prints numbers with 17 digits, and that is slow.
-local key, owner, lease, count = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-if redis.call('exists', key) == 0 then
-  if count > 1 then
+-- A conversion costs the server as much as half a call, and a number that is handed on more than one: numbers stay text.
+local key, owner, count = KEYS[1], ARGV[1], ARGV[3]
+local size = redis.call('hlen', key)
+if size == 0 then
+  if count ~= '1' then
     return {-1, 0}
   end
-  if lease == 0 then
+  if ARGV[2] == '0' then
+    return {1}
+  end
+  redis.call('hset', key, owner, '1')
+  local timed = redis.pcall('pexpire', key, ARGV[2])
+  if timed == 1 then
     return {1}
   end
   local undo = include 'parts/undo'
-  redis.call('hset', key, owner, '1')
-  return undo(redis.pcall('pexpire', key, ARGV[2]), key, owner) or {1}
+  return undo(timed, key, owner) or {1}
+end
+local holder_of = include 'parts/holder'
+if size == 1 and count == '1' then -- most attempts that find it taken, before it costs more
+  local holder, wrong = holder_of(key, size)
+  if holder ~= owner then
+    return wrong or {0, redis.call('pttl', key), holder}
+  end
 end
 local raise = include 'parts/raise'
-local reply, ttl = raise(key, owner, lease, count)
+local reply, ttl = raise(key, owner, tonumber(ARGV[2]), tonumber(count))
 if reply then
   return reply
 end
-local holder_of = include 'parts/holder'
-local holder, wrong = holder_of(key, redis.call('hlen', key))
+local holder, wrong = holder_of(key, size)
 return wrong or {0, ttl, holder}

@@ -10,21 +10,34 @@
 -- channels by their tag.
 -- If it runs twice, it gives the lock once: the second time it finds no hold. If the first call in the queue leaves, the script
 -- tells the next call to ask. Another library may hold the lock, and only the first call hears of its release.
-local key, owner, count, lease = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-if count > 0 then
+local key, owner, way, channel = KEYS[1], ARGV[1], ARGV[4], ARGV[5]
+if ARGV[2] ~= '0' then
   local lower = include 'parts/lower'
-  return lower(key, owner, count, lease)
+  return lower(key, owner, tonumber(ARGV[2]), tonumber(ARGV[3]))
+end
+
+local queue = 'rlock_wait' .. channel:sub(23) -- behind 'redisson_lock__channel'
+local front = redis.pcall('zrange', queue, '0', '1')
+if way ~= 'BOTH' and not front[1] then -- nobody stands there, as in most releases
+  if redis.call('hdel', key, owner) == 0 then
+    return {-1, redis.call('exists', key)}
+  end
+  local heard = redis.pcall(way, channel, '0')
+  if heard == 0 then
+    return {1, 0}
+  end
+  local counts = redis.pcall('pubsub', way == 'PUBLISH' and 'numsub' or 'shardnumsub', channel, channel .. ':rlock')
+  return {(counts[2] or 1) > (counts[4] or 1) and 2 or 1, type(heard) == 'number' and heard or -1}
 end
 
 local function first_call(queue)
-  for _, entry in ipairs(redis.pcall('zrange', queue, 0, 16)) do
+  for _, entry in ipairs(redis.pcall('zrange', queue, '0', '16')) do
     if entry:byte() ~= 126 then -- no mark
       return entry
     end
   end
 end
 
-local queue = 'rlock_wait' .. ARGV[5]:sub(23) -- behind 'redisson_lock__channel'
 local held = redis.pcall('hexists', key, owner)
 if held ~= 1 then
   held = redis.pcall('hdel', key, owner) -- an error too: the key is somebody else's, or this is not permitted
@@ -33,7 +46,7 @@ if held ~= 1 then
   if first and first:sub(3) == owner then
     local tell, second = include 'parts/tell', first_call(queue)
     if second then
-      tell(ARGV[4], ARGV[5], second, 's', 0)
+      tell(way, channel, second, 's', 0)
     end
   end
   return held == 0 and {-1, redis.call('exists', key)} or held
@@ -43,4 +56,4 @@ if redis.call('hlen', key) > 1 then
   return {1, 0}
 end
 local give = include 'parts/give'
-return {give(key, owner, ARGV[4], ARGV[5], lease == 1, ARGV.has_tokens)}
+return {give(key, owner, way, channel, ARGV[3] == '1', ARGV.has_tokens, front)}

@@ -126,7 +126,7 @@ static void denied_inside_a_script(const char *program)
     static const struct {
         const struct verb *verb;
         const char *rule;
-    } cases[] = {{&verb_acquire, "-exists"},     {&verb_acquire, "-hset"},
+    } cases[] = {{&verb_acquire, "-hlen"},       {&verb_acquire, "-hset"},
                  {&verb_acquire, "-pexpire"},    {&verb_acquire, "-evalsha"},
                  {&verb_acquire, "-@all"},       {&verb_acquire, "resetkeys ~b"},
                  {&verb_nested, "-hget"},        {&verb_nested, "-pexpire"},
