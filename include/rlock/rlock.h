@@ -601,6 +601,9 @@ enum {
 /*
  * Makes a reentrant lock: its owner may lock it again, and must unlock it as many times.
  * Redisson's RLock.
+ *   - While calls wait, an unlock gives the lock to one of them on the server. A call with wait 0
+ *     returns RLOCK_EBUSY meanwhile, and so the lock is left free at one of 32 unlocks. The order
+ *     of the waiters is that of their clients' first attempts, but no promise.
  * name: 1 to 65536 bytes. opts: NULL for all defaults.
  * Returns RLOCK_EINVAL, ENOTSUP (a reserved option), ENOMEM, ECLOSED, EFORKED.
  * Owns: *ret_lock belongs to the caller. Free it with rlock_free().
