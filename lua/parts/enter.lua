@@ -9,10 +9,13 @@ local score = redis.pcall('zscore', queue, entry)
 if score then
   ticket = tonumber(score)
 else
-  if ticket > 0 then
+  local last = redis.pcall('zrange', queue, '-1', '-1', 'WITHSCORES')
+  if last.err or type(redis.pcall('zrem', queue, entry)) == 'table' then -- a release must see it, and a grant take it out
+    return 0, ticket, 0
+  elseif ticket > 0 then
     ticket = ticket + 1
   else
-    local now, last = redis.call('time'), redis.pcall('zrange', queue, '-1', '-1', 'WITHSCORES')
+    local now = redis.call('time')
     ticket = math.max(now[1] * 1000000 + now[2], (tonumber(last[2]) or 0) + 1)
   end
   if type(redis.pcall('zadd', queue, string.format('%.0f', ticket), entry)) == 'table' then

@@ -3,6 +3,7 @@
  * must permit at least. */
 #include "fault/verbs.h"
 #include "support/waiter.h"
+#include "support/waiting.h"
 
 #define SECRET "canary-0815"
 #define LEASE_MS test_ms(300)
@@ -378,23 +379,29 @@ static const char *const recipe[] = {
 #define APP_CHANNEL "redisson_lock__channel:{" APP "}"
 #define APP_QUEUE "rlock_wait:{" APP "}"
 
-static void app_waits(const struct fixture *f, struct rlock_handle *lock, struct user *rival,
+static void app_waits(const struct user *user, struct rlock_handle *lock, struct user *rival,
                       bool may_queue)
 {
+    struct test_server *server = user->f->server;
     struct rlock_handle *theirs = user_lock(rival, APP);
     struct waiter waiter;
+    int64_t released_us;
 
     assert_code(rlock_try_lock(theirs), 0);
     waiter_start_on(&waiter, rival, lock, 60000, NULL);
     if (may_queue) {
-        assert_true(TEST_EVENTUALLY(test_server_int(f->server, "ZCARD " APP_QUEUE) == 1, 5000));
+        assert_true(TEST_EVENTUALLY(test_server_int(server, "ZCARD " APP_QUEUE) == 1, 5000));
     } else {
-        assert_true(TEST_EVENTUALLY(test_server_listeners(f->server, APP_CHANNEL) == 1, 5000));
-        assert_int_equal(test_server_int(f->server, "EXISTS " APP_QUEUE), 0);
+        assert_true(TEST_EVENTUALLY(test_server_listeners(server, APP_CHANNEL) == 1 &&
+                                        test_waiting(user->client) == 1,
+                                    5000));
     }
+    released_us = test_now_us();
     assert_code(rlock_unlock(theirs), 0);
     assert_int_equal(waiter_join(&waiter), 0);
+    assert_true(test_in_time(released_us, waiter.answered_us - released_us, 1500000));
     assert_int_equal(waiter.unlock_code, 0);
+    assert_int_equal(test_server_int(server, "EXISTS " APP_QUEUE), 0);
 }
 
 static void app_holds(const struct fixture *f, struct rlock_handle *lock)
@@ -421,7 +428,9 @@ static void app_holds(const struct fixture *f, struct rlock_handle *lock)
 static const struct {
     const char *taken, *given;
 } queueing[] = {{"ACL SETUSER locker -zadd", "ACL SETUSER locker +zadd"},
+                {"ACL SETUSER locker -zrange", "ACL SETUSER locker +zrange"},
                 {"ACL SETUSER locker -zrank", "ACL SETUSER locker +zrank"},
+                {"ACL SETUSER locker -zrem", "ACL SETUSER locker +zrem"},
                 {"ACL SETUSER locker -zscore", "ACL SETUSER locker +zscore"},
                 {"ACL SETUSER locker resetkeys ~app:*", "ACL SETUSER locker ~rlock_wait:{app:*"}};
 
@@ -438,13 +447,13 @@ static void recipe_suffices(const char *program)
     rival = user_open_direct(&f);
     lock = user_lock(user, APP);
     app_holds(&f, lock);
-    app_waits(&f, lock, rival, true);
+    app_waits(user, lock, rival, true);
     for (size_t i = 0; i < sizeof(queueing) / sizeof(queueing[0]); i++) {
         say(&f, queueing[i].taken);
-        app_waits(&f, lock, rival, false);
+        app_waits(user, lock, rival, false);
         say(&f, queueing[i].given);
     }
-    app_waits(&f, lock, rival, true);
+    app_waits(user, lock, rival, true);
     assert_code(rlock_try_lock(user->lock), RLOCK_EPERM); /* and no more than that */
     assert_int_equal(test_server_int(f.server, "EXISTS " LOCK_A), 0);
     assert_int_equal(user_losses(user), 0);

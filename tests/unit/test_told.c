@@ -227,3 +227,19 @@ TOLD_TEST(the_next_call_here_asks_when_others_release_the_lock_in_their_turn)
     hears_a_release(s, NOW + RLOCK__MS / 2);
     assert_int_equal(next.step, RLOCK__ASKING);
 }
+
+/* It has nothing to ask then: the hold here is given up before another owner here gets the lock. */
+TOLD_TEST(a_call_that_was_told_to_ask_sleeps_while_its_client_holds_the_lock)
+{
+    const int64_t then = NOW + 10 * RLOCK__MS;
+    struct rlock__call other = alone_call(&s->alone, RLOCK__ACQUIRE);
+
+    hears(s, "message", "s 2 10", NOW);
+    other.owner.id = 2;
+    rlock__core_begin(&s->alone.core, &other, NOW);
+    is_granted(s, NOW);
+    assert_int_equal(other.code, 0);
+    rlock__core_tick(&s->alone.core, then);
+    assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
+    assert_true(s->waiter.timer.at > then);
+}

@@ -78,6 +78,9 @@ static bool await(struct rlock__call *call, int64_t now)
     call->acquire.contended = true;
     rlock__unsay(call); /* the text from before is out of date */
     call->error = 0;
+    if (call->acquire.entry != NULL) {
+        call->acquire.entry->ask_at = 0; /* it asks once the hold here is over */
+    }
     sleep_until(call, now + RLOCK__RECHECK_US, grant->valid_until + RLOCK__MS, now);
     return true;
 }

@@ -73,9 +73,7 @@ bool rlock__entry_busy(struct rlock__call *call, const struct rlock__answer *ans
     if (entry->is_foreign && answer->place <= 1) {
         return entry->common == NULL && rlock__ear_open(call);
     }
-    if (!entry->is_foreign) {
-        rlock__ear_close(call); /* the subscription is kept for a while */
-    }
+    rlock__ear_close(call); /* the subscription is kept for a while */
     return false;
 }
 
@@ -97,12 +95,13 @@ int64_t rlock__entry_recheck(const struct rlock__call *call, const struct rlock_
 
 void rlock__entry_told(struct rlock__call *call)
 {
-    if (call->step != RLOCK__SLEEPING && call->step != RLOCK__SUBSCRIBING) {
-        return;
-    }
-    if (call->acquire.entry->is_foreign) {
+    bool is_asleep = call->step == RLOCK__SLEEPING || call->step == RLOCK__SUBSCRIBING;
+
+    if ((is_asleep || call->step == RLOCK__PAUSING) && call->acquire.entry->is_foreign) {
         (void)rlock__ear_keep(call);
     }
-    rlock__timer_set(&call->core->timers, &call->timer,
-                     rlock__min(call->timer.at, rlock__entry_ask_at(call)));
+    if (is_asleep) {
+        rlock__timer_set(&call->core->timers, &call->timer,
+                         rlock__min(call->timer.at, rlock__entry_ask_at(call)));
+    }
 }

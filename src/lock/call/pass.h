@@ -5,9 +5,9 @@
  * the owner changes. The server and other processes see one hold that lasts a little longer.
  *
  * While this client has a hold that may be passed, the waiters here do not ask the server, which
- * would answer "busy". They have the hold verified instead, when a message of another client comes
- * and at each poll. An attempt in flight might take the lock a second time, so a call that has one
- * gets no hold passed.
+ * would answer "busy". They have the hold verified instead, at each poll and when they hear a
+ * message of another client. An attempt in flight might take the lock a second time, so a call that
+ * has one gets no hold passed.
  *
  * A pass sends no message to other clients. So a hold is passed a few times and for a short while,
  * and then really released.

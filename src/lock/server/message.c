@@ -46,8 +46,9 @@ static void tell(struct rlock__channel *channel, struct rlock__bytes message, in
         }
         is_found = true;
         if (ms > 0 && call->acquire.entry != NULL) {
-            if (message.at[0] == 'o') {
-                call->acquire.entry->marks -= call->acquire.entry->marks > 0;
+            if (message.at[0] == 'o') { /* which may come twice, on plain and on sharded channels */
+                call->acquire.entry->marks -=
+                    call->acquire.entry->marks > 0 && call->acquire.entry->ask_at == 0;
                 call->acquire.entry->is_foreign =
                     true; /* it asks sooner if it hears their release */
             }
