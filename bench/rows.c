@@ -46,6 +46,21 @@ static const struct bench_row one = {
               {.name = "4x8, 1ms", .procs = 4, .threads = 8, .hold_us = 1000}},
 };
 
+static const struct bench_row fleet = {
+    .name = "fleet",
+    .about = "one name for all, a thread in each process; cases: processes, hold; latency: of the "
+             "lock alone",
+    .kind = "reentrant",
+    .shared = true,
+    .variant = {&lib_contend, &floor_pass},
+    .cases = {{.name = "16, 0", .procs = 16, .threads = 1},
+              {.name = "16, 2ms", .procs = 16, .threads = 1, .hold_us = 2000},
+              {.name = "48, 2ms", .procs = 48, .threads = 1, .hold_us = 2000},
+              {.name = "100, 0", .procs = 100, .threads = 1},
+              {.name = "100, 2ms", .procs = 100, .threads = 1, .hold_us = 2000},
+              {.name = "100, 10ms", .procs = 100, .threads = 1, .hold_us = 10000}},
+};
+
 static const struct bench_row fair = {
     .name = "fair",
     .about = "one fair lock for all; cases: threads; latency: of the lock alone",
@@ -160,9 +175,10 @@ const struct bench_row *const bench_rows[] = {
     &own_spin,      &own_fenced,
     &own_fair,      &own_read,
     &own_write,     &one,
-    &fair,          &read_write,
-    &multi,         &redlock,
-    &burst,         &wake,
-    &renew,         &beside,
-    &run,           NULL,
+    &fleet,         &fair,
+    &read_write,    &multi,
+    &redlock,       &burst,
+    &wake,          &renew,
+    &beside,        &run,
+    NULL,
 };
