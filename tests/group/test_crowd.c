@@ -451,12 +451,16 @@ static void check(const struct crowd *crowd)
     check_times(crowd);
 }
 
+#define EACH_PLACE "EVAL \"local keys = redis.call('keys', 'rlock_wait:*') "
+
+/* And the places of killed processes in queues, which the next release drops, or a minute. */
 static bool only_counters_are_left(const struct fixture *f)
 {
     long long n = 0;
 
     for (size_t i = 0; i < f->n; i++) {
         n += test_server_int(f->servers[i], "DBSIZE");
+        n -= test_server_int(f->servers[i], EACH_PLACE "return #keys\" 0");
         for (unsigned int name = FENCED_FROM; name < RW_FROM; name++) {
             n -= test_server_int(f->servers[i], "EXISTS redisson_lock_token:{n%u}", name);
         }
@@ -467,6 +471,8 @@ static bool only_counters_are_left(const struct fixture *f)
 static void forget_counters(const struct fixture *f)
 {
     for (size_t i = 0; i < f->n; i++) {
+        test_server_do(f->servers[i],
+                       EACH_PLACE "for _, key in ipairs(keys) do redis.call('del', key) end\" 0");
         for (unsigned int name = FENCED_FROM; name < RW_FROM; name++) {
             (void)test_server_int(f->servers[i], "DEL redisson_lock_token:{n%u}", name);
         }

@@ -15,6 +15,7 @@
 struct scene {
     struct alone_scene alone;
     struct rlock__call gone, waiter; /* their numbers are 1 and 2 */
+    struct rlock__call other, release;
 };
 
 static void hears_on(struct scene *s, const char *channel, const char *kind, const char *message,
@@ -81,6 +82,8 @@ static void begin(struct scene *s)
 
 static void end(struct scene *s)
 {
+    (void)rlock__view_unref(s->waiter.view);
+    (void)rlock__view_unref(s->other.view);
     rlock__core_abandon(&s->alone.core);
     rlock__core_fini(&s->alone.core);
     (void)rlock__spec_unref(s->alone.spec);
@@ -206,39 +209,40 @@ static void is_granted(struct scene *s, int64_t now)
 /* Its release is the first one that the common channel announces, theirs the second. */
 TOLD_TEST(the_next_call_here_asks_when_others_release_the_lock_in_their_turn)
 {
-    struct rlock__call next = alone_call(&s->alone, RLOCK__ACQUIRE);
-    struct rlock__call release = alone_call(&s->alone, RLOCK__RELEASE);
+    struct rlock__call *next = &s->other, *release = &s->release;
 
+    *next = alone_call(&s->alone, RLOCK__ACQUIRE);
+    *release = alone_call(&s->alone, RLOCK__RELEASE);
     hears(s, "message", "s 2 0", NOW);
     is_behind(s, 0, PEER, NOW);
     hears_others(s, NOW);
     is_granted(s, NOW);
     assert_int_equal(s->waiter.code, 0);
-    next.owner.id = 2;
-    next.acquire.wait_us = -1;
-    rlock__core_begin(&s->alone.core, &next, NOW);
+    next->owner.id = 2;
+    next->acquire.wait_us = -1;
+    rlock__core_begin(&s->alone.core, next, NOW);
     is_first(s, NOW); /* its own client holds the lock */
-    rlock__core_begin(&s->alone.core, &release, NOW);
+    rlock__core_begin(&s->alone.core, release, NOW);
     alone_answer(&s->alone.core, 2, (const int64_t[]){2, 2}, NOW);
-    assert_int_equal(release.code, 0);
-    assert_int_not_equal(next.step, RLOCK__ASKING);
+    assert_int_equal(release->code, 0);
+    assert_int_not_equal(next->step, RLOCK__ASKING);
     hears_a_release(s, NOW);
-    assert_int_not_equal(next.step, RLOCK__ASKING);
+    assert_int_not_equal(next->step, RLOCK__ASKING);
     hears_a_release(s, NOW + RLOCK__MS / 2);
-    assert_int_equal(next.step, RLOCK__ASKING);
+    assert_int_equal(next->step, RLOCK__ASKING);
 }
 
 /* It has nothing to ask then: the hold here is given up before another owner here gets the lock. */
 TOLD_TEST(a_call_that_was_told_to_ask_sleeps_while_its_client_holds_the_lock)
 {
     const int64_t then = NOW + 10 * RLOCK__MS;
-    struct rlock__call other = alone_call(&s->alone, RLOCK__ACQUIRE);
 
     hears(s, "message", "s 2 10", NOW);
-    other.owner.id = 2;
-    rlock__core_begin(&s->alone.core, &other, NOW);
+    s->other = alone_call(&s->alone, RLOCK__ACQUIRE);
+    s->other.owner.id = 2;
+    rlock__core_begin(&s->alone.core, &s->other, NOW);
     is_granted(s, NOW);
-    assert_int_equal(other.code, 0);
+    assert_int_equal(s->other.code, 0);
     rlock__core_tick(&s->alone.core, then);
     assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
     assert_true(s->waiter.timer.at > then);
