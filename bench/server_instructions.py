@@ -4,8 +4,8 @@
 
     server_instructions.py <directory of the scripts> <valgrind>
 
-Fails if a work takes more units than its ceiling. A unit is about 22,000 instructions with Redis 7.0. Who lowers a figure
-lowers its ceiling. The server is Redis: $RLOCK_REDIS_SERVER, or what Debian's redis-tools holds.
+Fails if one of the measured works takes more units than its ceiling. If you reduce a figure, lower its ceiling. A unit is
+about 22,000 instructions with Redis 7.0. The server is Redis: $RLOCK_REDIS_SERVER, or what Debian's redis-tools holds.
 """
 import os
 import re

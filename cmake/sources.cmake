@@ -201,6 +201,7 @@ set(RLOCK_LUA
     lua/fenced/rename.lua
     lua/multi/acquire.lua
     lua/parts/announce.lua
+    lua/parts/busy.lua
     lua/parts/ends.lua
     lua/parts/enter.lua
     lua/parts/give.lua

@@ -8,12 +8,10 @@
 -- The token is the larger of the last one plus 1 and the server's clock in microseconds: it grows also when the server
 -- lost its data. Below 2^53, so exact in Lua's numbers, but never printed by %.17g.
 local key, owner, count = KEYS[1], ARGV[1], ARGV[3]
-local size, holder_of = redis.call('hlen', key), include 'parts/holder'
-if size == 1 and count == '1' then -- most attempts that find it taken, before it costs more
-  local holder, wrong = holder_of(key, size)
-  if holder ~= owner then
-    return wrong or {0, redis.call('pttl', key), holder}
-  end
+local size, busy = redis.call('hlen', key), include 'parts/busy'
+local reply = size == 1 and count == '1' and busy(key, owner, size) -- the usual case costs least
+if reply then
+  return reply
 end
 local last = tonumber(redis.call('get', KEYS[2]) or 0) or 0
 if size == 0 then
@@ -31,10 +29,9 @@ if size == 0 then
     or undo(redis.pcall('set', KEYS[2], string.format('%.0f', token)), key, owner) or {1, token}
 end
 local raise = include 'parts/raise'
-local reply, ttl = raise(key, owner, tonumber(ARGV[2]), tonumber(count))
+reply = raise(key, owner, tonumber(ARGV[2]), tonumber(count))
 if reply then
   reply[2] = reply[2] or last
   return reply
 end
-local holder, wrong = holder_of(key, size)
-return wrong or {0, ttl, holder}
+return busy(key, owner, size)

@@ -10,7 +10,7 @@ if score then
   ticket = tonumber(score)
 else
   local last = redis.pcall('zrange', queue, '-1', '-1', 'WITHSCORES')
-  if last.err or type(redis.pcall('zrem', queue, entry)) == 'table' then -- a release must see it, and a grant take it out
+  if last.err or type(redis.pcall('zrem', queue, entry)) == 'table' then -- this user cannot use the queue
     return 0, ticket, 0
   elseif ticket > 0 then
     ticket = ticket + 1

@@ -4,11 +4,11 @@
 -- others; true if the lock has tokens; the first two entries of the queue, if the caller knows them
 -- Returns 1, or 2 if it is a turn of others; how many received the announcement, 0 if the lock was given, -1 if it was refused.
 -- An entry is a form, of two characters, and the owner. The form is 'w' and a digit k: a reservation lasts 50 ms times 4 to
--- the power of k. An entry whose client does not hear its channel is dropped (parts/tell).
+-- the power of k. If its client does not subscribe to its channel (parts/tell), a release drops the entry.
 -- Others are the subscribers of the lock's channel, without those of ours, which subscribe to this:rlock too. They are
 -- Redissons, and clients that do not queue. Each of them gets a mark behind the calls in the queue. When a mark comes to the
--- front, it is a turn of others. The last of the marks is '~z'. The first call is told of a turn after all others are, so the
--- next release that it hears of is theirs.
+-- front, it is a turn of others. The last of the marks is '~z'. The message to the first call comes behind the announcement
+-- of the free lock, so the next announcement that this call receives is another library's.
 -- The hash is never empty in between: while its slot is being moved, a key that is not there cannot be made.
 local key, holder, way, channel, is_turn, has_tokens, front = ...
 local announce, tell, tag = include 'parts/announce', include 'parts/tell', channel:sub(23) -- behind 'redisson_lock__channel'

@@ -2,7 +2,7 @@
 -- Takes the lock's hash; the number of its fields, not 0
 -- Returns the holder, '' where it is not known; or nil and an error: the hash is no lock.
 -- A lock has one field, its owner, or a mode besides. What else is under the key may be large.
--- The field of an owner, "uuid:number", is told from others by the colon.
+-- An owner's field is "uuid:number": its colon stands behind 36 characters.
 local key, size = ...
 local only = size == 1 and redis.call('hkeys', key)[1]
 if only and only:byte(37) == 58 and #only <= 128 then

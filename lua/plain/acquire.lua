@@ -22,17 +22,14 @@ if size == 0 then
   local undo = include 'parts/undo'
   return undo(timed, key, owner) or {1}
 end
-local holder_of = include 'parts/holder'
-if size == 1 and count == '1' then -- most attempts that find it taken, before it costs more
-  local holder, wrong = holder_of(key, size)
-  if holder ~= owner then
-    return wrong or {0, redis.call('pttl', key), holder}
-  end
-end
-local raise = include 'parts/raise'
-local reply, ttl = raise(key, owner, tonumber(ARGV[2]), tonumber(count))
+local busy = include 'parts/busy'
+local reply = size == 1 and count == '1' and busy(key, owner, size) -- the usual case costs least
 if reply then
   return reply
 end
-local holder, wrong = holder_of(key, size)
-return wrong or {0, ttl, holder}
+local raise = include 'parts/raise'
+reply = raise(key, owner, tonumber(ARGV[2]), tonumber(count))
+if reply then
+  return reply
+end
+return busy(key, owner, size)

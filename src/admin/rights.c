@@ -12,7 +12,7 @@
 #define FENCED "fenced"
 #define FAIR "fair"
 #define RW "read/write"
-#define NO_QUEUE "processes that wait cannot queue, and each of them asks at each release"
+#define NO_QUEUE "waiting processes cannot queue, so each of them asks at each release"
 
 /* RPUSH alone would leave a list for ever if the connection broke before DEL. */
 #define PUSH_AND_DROP "redis.call('rpush',KEYS[1],'x')+return+redis.call('del',KEYS[1])"
@@ -75,7 +75,7 @@ static const struct right {
      "a broken connection's number is killed without a look whose it is now; on which machine a "
      "holder is stays unknown"},
     {"+pubsub|numsub", "PUBSUB NUMSUB %", RLOCK__FOR_EASE,
-     "who waits and was killed is passed over later, and waiting Redissons get no turn"},
+     "a waiter that was killed is skipped late, and waiting Redissons get no turn"},
     {"+scan", "SCAN 0 COUNT 1", RLOCK__FOR_EASE, "rlock ls does not work"},
 };
 

@@ -27,11 +27,11 @@ size_t rlock__digits(uint64_t number, char out[static RLOCK__DIGITS])
 {
     size_t n = 1;
 
-    if (number < 10) { /* as the lengths of most arguments are, */
+    if (number < 10) { /* such as most numbers, and the lengths of those */
         out[0] = (char)('0' + number);
         return 1;
     }
-    if (number < 100) { /* and of keys, owners and channels */
+    if (number < 100) { /* such as the lengths of keys, owners and channels */
         out[0] = (char)('0' + number / 10);
         out[1] = (char)('0' + number % 10);
         return 2;

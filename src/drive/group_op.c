@@ -88,13 +88,15 @@ static void on_member(struct rlock__member *member, struct rlock__call *call)
     struct rlock__group *group = member->group;
     struct rlock__action action = {0};
     bool acts = false;
+    int64_t now;
 
     rlock__groups_lock(group->spec);
+    now = rlock__now_us();
     if (call != NULL) {
-        check_servers(group, rlock__now_us());
-        rlock__group_done(call, rlock__now_us());
+        check_servers(group, now);
+        rlock__group_done(call, now);
     } else {
-        rlock__group_on_message(member, rlock__now_us());
+        rlock__group_on_message(member, now);
     }
     if (group->waiter != NULL) {
         notify_if_due(group->waiter);

@@ -424,7 +424,7 @@ static void app_holds(const struct fixture *f, struct rlock_handle *lock)
     assert_true(was_locked);
 }
 
-/* Who may not queue waits all the same. */
+/* A user without one of these rights cannot queue, and waits as before. */
 static const struct {
     const char *taken, *given;
 } queueing[] = {{"ACL SETUSER locker -zadd", "ACL SETUSER locker +zadd"},

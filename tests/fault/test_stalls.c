@@ -259,7 +259,7 @@ int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 }
 
 /* The links come up and both members answer before it looks again which servers they have. */
-FIXTURE_WITH_TEST(two_members_on_one_server_are_refused_to_whoever_stands_still, f,
+FIXTURE_WITH_TEST(two_members_on_one_server_are_refused_while_the_caller_hangs, f,
                   .proxy = PROXY_ON_UNIX)
 {
     const struct rlock_client_opts opts = *RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000);

@@ -215,7 +215,7 @@ static size_t count_at(const struct place *place, struct test_server *server, bo
                : count_on(server, numsub, channel) - count_on(server, numsub, ours);
 }
 
-/* Of the calls in the queue, in each database; the others there are marks. */
+/* Counts the calls in the queue, in all databases. The other entries are marks. */
 static const char count_calls[] =
     "local n = 0 "
     "for db = 0, 15 do "

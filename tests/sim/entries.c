@@ -3,9 +3,9 @@
  * The invariants of the queue that waiting calls enter on the server (src/lock/call/enter.h). After
  * every command that the server ran:
  *   an entry keeps its ticket       as long as it is there; and the queue ends within a minute
- *   the first one gets the lock     a release gives it to the first call whose client is heard
+ *   the first one gets the lock     a release gives it to the first call whose client subscribes
  *   the deaf do not enter           where nothing breaks, a call's client hears its channel
- * Anybody may take a lock whose lease has ended. After every step, on a network that works:
+ * If a lease has ended, any client may take the lock. After every step, on a network that works:
  *   a gift is taken                 the call takes the lock within some round trips
  *   the gone leave                  each entry's call waits, or its client releases its number
  */

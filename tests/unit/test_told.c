@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a call in a lock's queue on the server is told, and what its client does with a message for
- * a call that is gone. */
+/* Messages for the calls in a lock's queue on the server, and for a call that has ended. */
 #include "lock/hold/ticket.h"
 #include "lock/server/channel.h"
 #include "support/alone.h"
@@ -180,7 +179,7 @@ TOLD_TEST(a_call_asks_after_a_turn_of_others_that_nobody_took)
     assert_int_equal(s->waiter.step, RLOCK__ASKING);
 }
 
-/* The turns that it is told of are those in front of it. */
+/* Each turn that begins is one less before the call. */
 TOLD_TEST(a_turn_of_others_counts_once)
 {
     int64_t now = NOW;

@@ -215,7 +215,7 @@ TEST(a_channel_that_is_left_at_the_end_of_an_event_is_given_up_in_that_event)
 }
 
 /* The end of the event finds that no WAIT can tell of the grant, and the call's wait is over. */
-TEST(a_call_whose_turn_comes_at_the_end_of_an_event_goes_on_in_that_event)
+TEST(the_next_call_goes_on_in_the_event_that_made_it_ready)
 {
     static const struct rlock__value done[] = {
         {.type = RLOCK__REPLY_INT, .num = NOW / RLOCK__SECOND},

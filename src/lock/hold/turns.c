@@ -68,15 +68,15 @@ static void pause_until(struct rlock__queue *queue, int64_t until)
     rlock__queue_plan(queue);
 }
 
-/* Whether the server gives a free lock to the next client, so that no pause is needed for others of
- * ours: they have entered the lock's queue there. */
+/* Whether waiting clients of this library enter the lock's queue on the server. A release gives the
+ * lock to the first of them, so no pause is needed for them. */
 static bool is_given(const struct rlock__spec *spec)
 {
     return spec->core->opts.queues && (spec->ops->caps & RLOCK__CAP_ENTERS) != 0;
 }
 
-/* Whether the first call here will hear the announcement of a release, if this is subscribed to the
- * lock's common channel. If the release gives others a turn, that call pauses until theirs. */
+/* Whether the first call here will hear the announcement of this client's release. If the release
+ * gives others a turn, the call pauses, and the next announcement that it hears ends the pause. */
 static bool will_hear(const struct rlock__queue *queue, const struct rlock__channel *common)
 {
     if (!is_given(queue->spec)) {
@@ -89,14 +89,14 @@ static bool will_hear(const struct rlock__queue *queue, const struct rlock__chan
 void rlock__queue_releasing(struct rlock__core *core, const struct rlock__spec *spec, int64_t now)
 {
     struct rlock__queue *queue = takes_turns(spec) ? rlock__queue_find(core, spec) : NULL;
-    const struct rlock__channel *channel =
-        rlock__channel_find(rlock__route(spec)->server, spec->channel);
+    const struct rlock__channel *channel;
 
-    if (queue != NULL) {
-        queue->own_due =
-            will_hear(queue, channel) ? rlock__channel_own_receivers(channel, false) : 0;
-        pause_until(queue, now + core->opts.op_timeout_us);
+    if (queue == NULL) { /* nobody here waits, as in most releases */
+        return;
     }
+    channel = rlock__channel_find(rlock__route(spec)->server, spec->channel);
+    queue->own_due = will_hear(queue, channel) ? rlock__channel_own_receivers(channel, false) : 0;
+    pause_until(queue, now + core->opts.op_timeout_us);
 }
 
 static int64_t any_pause(struct rlock__core *core)

@@ -27,6 +27,17 @@ static struct rlock__bytes behind_word(struct rlock__bytes text)
                          : rlock__bytes("", 0);
 }
 
+/* The call is to ask at that time. If others have a turn until then, the call hears them, and their
+ * release may make it ask sooner. On plain and sharded channels the message comes twice. */
+static void be_told(struct rlock__entry *entry, bool is_others_turn, int64_t ask_at)
+{
+    if (is_others_turn) {
+        entry->marks -= entry->marks > 0 && entry->ask_at == 0;
+        entry->is_foreign = true;
+    }
+    entry->ask_at = ask_at;
+}
+
 /* A message on the client's own channel. "g number …": the lock is reserved for the call with this
  * number. If no call has the number any more, the end of the event gives the lock back. "s number
  * ms": the call is to ask after that time. "o number ms": the same, and meanwhile others have one
@@ -46,13 +57,7 @@ static void tell(struct rlock__channel *channel, struct rlock__bytes message, in
         }
         is_found = true;
         if (ms > 0 && call->acquire.entry != NULL) {
-            if (message.at[0] == 'o') { /* which may come twice, on plain and on sharded channels */
-                call->acquire.entry->marks -=
-                    call->acquire.entry->marks > 0 && call->acquire.entry->ask_at == 0;
-                call->acquire.entry->is_foreign =
-                    true; /* it asks sooner if it hears their release */
-            }
-            call->acquire.entry->ask_at = now + rlock__reported_ms(ms);
+            be_told(call->acquire.entry, message.at[0] == 'o', now + rlock__reported_ms(ms));
             rlock__ready(call, RLOCK__TOLD);
         } else {
             rlock__ready(call, RLOCK__WOKEN);
