@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many clients with a thread each want one lock all the time. */
 #include <pthread.h>
+#include <unistd.h>
 
 #include "support/clients.h"
 #include "support/witness.h"
 
-enum { CLIENTS = 16, ROUNDS = 60 };
+enum { CLIENTS = 16, ROUNDS = 40, HOLD_US = 1000 };
 
 struct member {
     struct rlock_handle *lock;
@@ -22,6 +23,7 @@ static void *visit(void *arg)
     for (int i = 0; i < ROUNDS; i++) {
         TEST_CHECK(rlock_lock(member->lock) == 0);
         witness_enter(fleet_witness, 0, member->id);
+        (void)usleep(HOLD_US); /* the work under the lock, in which all others come to wait */
         TEST_CHECK(rlock_is_valid(member->lock));
         witness_leave(fleet_witness, 0, member->id);
         TEST_CHECK(rlock_unlock(member->lock) == 0);

@@ -34,15 +34,15 @@ static void hears(struct scene *s, const char *kind, const char *message, int64_
     hears_on(s, OWN, kind, message, now);
 }
 
-/* The waiter's attempt found the lock busy: the waiter is the first in its queue, behind turns of
+/* The waiter's attempt found the lock busy. It has this place in its queue, behind turns of
  * others. */
-static void is_behind(struct scene *s, int marks, const char *holder, int64_t now)
+static void is_at(struct scene *s, int place, int marks, const char *holder, int64_t now)
 {
     const struct rlock__value values[] = {
         {.type = RLOCK__REPLY_INT, .num = 0},
         {.type = RLOCK__REPLY_INT, .num = 30000},
         {.type = RLOCK__REPLY_STR, .str = holder, .len = strlen(holder)},
-        {.type = RLOCK__REPLY_INT, .num = 1},
+        {.type = RLOCK__REPLY_INT, .num = place},
         {.type = RLOCK__REPLY_INT, .num = 1700000000000000},
         {.type = RLOCK__REPLY_INT, .num = marks}};
     struct rlock__link *link = alone_link(&s->alone.core);
@@ -50,6 +50,11 @@ static void is_behind(struct scene *s, int marks, const char *holder, int64_t no
     alone_carry(&link->pipeline);
     rlock__core_reply(link, link->pipeline.gen,
                       &(struct rlock__reply){.v = values, .n = 6, .is_array = true}, now);
+}
+
+static void is_behind(struct scene *s, int marks, const char *holder, int64_t now)
+{
+    is_at(s, 1, marks, holder, now);
 }
 
 static void is_first(struct scene *s, int64_t now)
@@ -245,4 +250,16 @@ TOLD_TEST(a_call_that_was_told_to_ask_sleeps_while_its_client_holds_the_lock)
     rlock__core_tick(&s->alone.core, then);
     assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
     assert_true(s->waiter.timer.at > then);
+}
+
+/* Otherwise it would take the lock before the first one. */
+TOLD_TEST(a_call_that_is_not_the_first_hears_no_release_of_others)
+{
+    hears(s, "message", "s 2 0", NOW);
+    is_at(s, 1, 0, PEER, NOW);
+    hears_others(s, NOW); /* and asks again */
+    is_at(s, 2, 0, PEER, NOW);
+    assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
+    hears_a_release(s, NOW);
+    assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
 }
