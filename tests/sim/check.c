@@ -503,7 +503,7 @@ static bool next_lock_key(const struct sim_world *world, unsigned *inout_node,
 
         bool entries = begins(info->name, "rlock_wait:") &&
                        (world->config.faults != 0 || sim_has_marks_alone(info)) &&
-                       info->pttl_ms >= 0 && info->pttl_ms <= 60000;
+                       info->pttl_ms >= 0 && info->pttl_ms <= SIM_ENTRIES_MS;
         bool notes = begins(info->name, "rlock_fair:") && world->config.faults != 0 &&
                      info->pttl_ms >= 0 && info->pttl_ms <= 600000;
 

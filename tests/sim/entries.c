@@ -16,7 +16,6 @@
 
 #define TRIPS 8
 #define SLACK (20 * RLOCK__MS)
-#define MOST_MS 120000 /* a minute, but the clock may be set back */
 
 bool sim_has_marks_alone(const struct sim_key_info *queue)
 {
@@ -124,7 +123,7 @@ static bool is_heard_by_all(const struct sim_world *world, unsigned key, const c
 static void check_tickets(struct sim_world *world, unsigned key, const struct sim_entries *before,
                           const struct sim_entries *after)
 {
-    if (after->n > 0 && (after->ends_ms < 0 || after->ends_ms > MOST_MS)) {
+    if (after->n > 0 && (after->ends_ms < 0 || after->ends_ms > SIM_ENTRIES_MS)) {
         sim_violate(world, "%s: its queue ends in %lld ms", world->keys[key],
                     (long long)after->ends_ms);
     }

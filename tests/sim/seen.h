@@ -11,6 +11,7 @@
 #define SIM_MAX_CLIENTS 8
 #define SIM_QUEUE 160
 #define SIM_ENTRIES 64
+#define SIM_ENTRIES_MS 120000 /* a queue ends by then: a minute, but clocks may be set back */
 #define SIM_OWNER_SIZE 64
 
 /* A lock's queue on the server as it was last seen. */

@@ -238,7 +238,6 @@ void rlock__acquire_follow(struct rlock__call *call)
         rlock__channel_leave(call);
         (void)rlock__channel_join(call);
     }
-    assert(call->channel == NULL || call->channel->server == rlock__route(call->spec)->server);
 }
 
 void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
@@ -257,8 +256,8 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     assert(call->hold->grant != NULL && call->acquire.ticket != NULL); /* rlock__hold_prepare() */
     assert(call->hold->state == RLOCK__HOLD_LOST ||
            call->acquire.target == call->hold->count + 1); /* one level more */
+    assert(call->channel == NULL || call->channel->server == rlock__route(call->spec)->server);
     call->link = link;
-    rlock__acquire_follow(call);
     args.waits = call->channel != NULL;
     if (rlock__call_enters(call)) {
         rlock__entry_ask(call, &args);
@@ -291,7 +290,8 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
     if (rlock__acquire_is_cut_off(call, now)) {
         return;
     }
-    if (!rlock__hold_prepare(call)) {
+    rlock__acquire_follow(call);
+    if (!rlock__hold_prepare(call) || !rlock__entry_prepare(call)) {
         rlock__acquire_starve(call, now);
         return;
     }

@@ -222,6 +222,7 @@ static void attempt(struct rlock__batch *batch, struct rlock__call *sender, int6
 
         assert((call->spec->ops->caps & RLOCK__CAP_TOGETHER) != 0);
         stand_aside(call);
+        rlock__acquire_follow(call);
         rlock__acquire_asks(call, link, request, &cmd, now);
         add(&request->cmd, &cmd);
         rlock__cmd_fini(&cmd);

@@ -29,19 +29,23 @@ static uint8_t span_for(const struct rlock__call *call)
     return span;
 }
 
+bool rlock__entry_prepare(struct rlock__call *call)
+{
+    if (!rlock__call_enters(call) || !rlock__queue_is_head(call)) {
+        return true; /* the end of its wait may make a call ask that is not the head */
+    }
+    if (call->channel == NULL && rlock__channel_client_is_live(call)) {
+        (void)rlock__channel_join(call);
+    }
+    return !rlock__channel_is_live(call) || rlock__entry_get(call);
+}
+
 void rlock__entry_ask(struct rlock__call *call, struct rlock__args *args)
 {
     struct rlock__acquire *acquire = &call->acquire;
 
-    assert(rlock__call_enters(call));
-    if (!rlock__queue_is_head(call)) {
-        return; /* the end of its wait may make a call ask that is not the head */
-    }
-    assert(acquire->target == 1);
-    if (call->channel == NULL && rlock__channel_client_is_live(call)) {
-        (void)rlock__channel_join(call);
-    }
-    args->waits = rlock__channel_is_live(call) && rlock__entry_get(call);
+    assert(rlock__call_enters(call) && acquire->target == 1);
+    args->waits = rlock__channel_is_live(call) && acquire->entry != NULL;
     if (acquire->entry == NULL) {
         return;
     }

@@ -24,6 +24,8 @@
 
 #include "lock/core.h"
 
+/* Before the call asks: makes ready what it needs to enter. Returns false if there is no memory. */
+bool rlock__entry_prepare(struct rlock__call *call);
 /* The call asks: says in args whether it enters if the lock is busy. */
 void rlock__entry_ask(struct rlock__call *call, struct rlock__args *args);
 /* The lock is busy. Returns whether a release may have been announced that the call did not
