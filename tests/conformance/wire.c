@@ -203,6 +203,8 @@ void a_java_holder_is_respected(struct fixture *f)
     assert_false(info.mine);
     actor_begin(waiter, act_pass_through, lock, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
+    assert_true(
+        TEST_EVENTUALLY(test_server_listeners(server, channel) == kind_can(f, LISTENS), 5000));
     assert_int_equal(test_server_int(server, "DEL " NAME), 1);
     assert_int_equal(test_server_int(server, "PUBLISH %s 0", channel), kind_can(f, LISTENS));
     assert_code(actor_end(waiter), 0);

@@ -36,6 +36,9 @@ LOCK_TEST(the_log_of_a_wait_names_the_holder_and_what_ended_the_wait, f)
         "asks server ",         busy,           NULL};
     const char *const gets[] = {"subscribed to its channel\n", "was woken by a release\n",
                                 "asks server ", "was granted after ", NULL};
+    /* one release in 32 lets others go first */
+    const char *const gets_later[] = {"subscribed to its channel\n", "was told to ask in ",
+                                      "asks server ", "was granted after ", NULL};
 
     test_text(busy, sizeof(busy), "found it busy: %s:", rlock_client_uuid(holder));
     assert_code(rlock_lock(held), 0);
@@ -46,7 +49,7 @@ LOCK_TEST(the_log_of_a_wait_names_the_holder_and_what_ended_the_wait, f)
     assert_int_equal(diary_logged(&f->diary, "was granted"), 0);
     assert_code(rlock_unlock(held), 0);
     assert_code(actor_end(actor), 0);
-    assert_true(TEST_EVENTUALLY(tells(f, gets), 5000));
+    assert_true(TEST_EVENTUALLY(tells(f, gets) || tells(f, gets_later), 5000));
     assert_code(actor_do(actor, act_unlock, lock, 0, NULL), 0);
 }
 

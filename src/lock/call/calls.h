@@ -50,7 +50,7 @@ void rlock__hold_leave(struct rlock__hold *hold, int64_t now);
 /* ---- enter.c: the lock's queue on the server ---- */
 
 /* A message says when the call is to ask: it sleeps until then at most. */
-void rlock__entry_told(struct rlock__call *call);
+void rlock__entry_told(struct rlock__call *call, int64_t now);
 
 /* ---- release_turn.c: a call that gives up a level ---- */
 

@@ -6,6 +6,7 @@
 
 #include "base/uuid.h"
 #include "lock/call/calls.h"
+#include "lock/call/explain.h"
 #include "lock/common.h"
 #include "lock/hold/queue.h"
 #include "lock/server/channel.h"
@@ -97,7 +98,7 @@ int64_t rlock__entry_recheck(const struct rlock__call *call, const struct rlock_
     return now + pause - rlock__random(call->core, pause / 10);
 }
 
-void rlock__entry_told(struct rlock__call *call)
+void rlock__entry_told(struct rlock__call *call, int64_t now)
 {
     bool is_asleep = call->step == RLOCK__SLEEPING || call->step == RLOCK__SUBSCRIBING;
 
@@ -105,6 +106,10 @@ void rlock__entry_told(struct rlock__call *call)
         (void)rlock__ear_keep(call);
     }
     if (is_asleep) {
+        if (rlock__explains(call) && call->acquire.entry->ask_at != 0) {
+            rlock__explain(call, now, "was told to ask in %lld ms",
+                           (long long)rlock__ms_up(call->acquire.entry->ask_at - now));
+        }
         rlock__timer_set(&call->core->timers, &call->timer,
                          rlock__min(call->timer.at, rlock__entry_ask_at(call)));
     }

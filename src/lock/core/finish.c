@@ -51,7 +51,7 @@ static void go_on(struct rlock__call *call, unsigned why, int64_t now)
     } else if ((why & RLOCK__EXTENDED) != 0) {
         rlock__extend_settled(call);
     } else if ((why & RLOCK__TOLD) != 0) {
-        rlock__entry_told(call);
+        rlock__entry_told(call, now);
     } else {
         rlock__acquire_again(call, now);
     }
