@@ -88,7 +88,9 @@ static void forget_secrets(struct cli_options *opts)
 int cli_client_open(struct cli_options *opts, struct cli_sink *sink,
                     struct rlock_client **ret_client)
 {
-    const uint64_t flags = (opts->sentinel_plain ? RLOCK_CLIENT_SENTINEL_PLAIN : 0) |
+    /* the command stops its child before the lease ends: no hold begins with a short one */
+    const uint64_t flags = RLOCK_CLIENT_NO_PASS |
+                           (opts->sentinel_plain ? RLOCK_CLIENT_SENTINEL_PLAIN : 0) |
                            (opts->acks_on_disk ? RLOCK_CLIENT_ACKS_ON_DISK : 0) |
                            (opts->announce_both ? RLOCK_CLIENT_ANNOUNCE_BOTH : 0);
     const struct rlock_client_opts *client_opts =

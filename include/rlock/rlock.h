@@ -448,6 +448,9 @@ struct rlock_client_opts {
  *   - A hand-over does not change the field that names the holder on the server ("uuid:number").
  *   - An unlock that hands its hold over cannot detect that somebody released the lock by force in
  *     these 10 ms.
+ * Without this flag, another process's release may also grant a reentrant, non-reentrant or fenced
+ * lock to a waiting call of this client. Such a hold is valid for at most 2 s until the client has
+ * renewed it, which it does after 100 ms (docs/choosing.md, "What waiting costs").
  *
  * ACKS_ON_DISK: a grant or a renewal counts only when it is on disk: in the append-only files of
  * the primary and of as many replicas as acks says. A crashed server then has it after its restart.
@@ -807,7 +810,8 @@ struct rlock_grant {
     uint64_t owner;   /* the owner's id; 0: the calling thread */
     int64_t lease_ms; /* the lease that the client asked the server for; in the answer of
                          rlock_held() the longest lease of all levels */
-    int64_t valid_ms; /* how long from now this process may rely on the hold without a renewal */
+    int64_t valid_ms; /* how long from now this process may rely on the hold without a renewal; at
+                         first it may be 2 s at most, whatever lease_ms is: RLOCK_CLIENT_NO_PASS */
     int64_t held_ms;  /* how long ago the first level was taken */
     int reason;       /* the hold is lost: why, RLOCK_LOST_…; 0: it is not lost */
     int is_renewed;   /* 1: the client renews the lease until the unlock; 0: it does not */

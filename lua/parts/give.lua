@@ -1,10 +1,11 @@
--- Gives a lock from its holder to the first call in its queue, for a short time in which that call takes it: a reservation.
--- If nobody stands there, or others have a turn, opens the lock and announces that.
+-- Gives a lock from its holder to the first call in its queue: grants it to that call, or reserves it for a short time in
+-- which the call takes it. If nobody stands there, or others have a turn, opens the lock and announces that.
 -- Takes the lock's hash, which has one field; the holder; PUBLISH, SPUBLISH or BOTH; the channel; true if it is a turn of
 -- others; true if the lock has tokens; the first two entries of the queue, if the caller knows them
 -- Returns 1, or 2 if it is a turn of others; how many received the announcement, 0 if the lock was given, -1 if it was refused.
--- An entry is a form, of two characters, and the owner. The form is 'w' and a digit k: a reservation lasts 50 ms times 4 to
--- the power of k. If its client does not subscribe to its channel (parts/tell), a release drops the entry.
+-- An entry is a form, of two characters, and the owner. The form is 'p' or 'w', and a digit k: a reservation lasts 50 ms times
+-- 4 to the power of k. The lock is granted to an entry of the form 'p' that is not older than 750 ms, for 2 s: its client
+-- knows when it entered, and that its lease ends 2 s later at the earliest. If its client does not subscribe to its channel (parts/tell), a release drops the entry.
 -- Others are the subscribers of the lock's channel, without those of ours, which subscribe to this:rlock too. They are
 -- Redissons, and clients that do not queue. Each of them gets a mark behind the calls in the queue. When a mark comes to the
 -- front, it is a turn of others. The last of the marks is '~z'. The message to the first call comes behind the announcement
@@ -73,7 +74,7 @@ local function add_marks(others)
   end
 end
 
--- A new hold of an owner who will come for it. Returns whether the server has made it. The first write is one that a full
+-- A new hold of another owner. Returns its token, or true, if the server has made it. The first write is one that a full
 -- server allows; then it allows the others. A token that is not there may be on its way here, and is not made. One that is
 -- no number is somebody else's.
 local function reserve(owner, lease)
@@ -82,10 +83,10 @@ local function reserve(owner, lease)
   if token then
     local now, last = redis.call('time'), redis.pcall('get', token)
     done = type(last) == 'string' and tonumber(last)
-    done = done and redis.pcall('set', token, string.format('%.0f', math.max(done + 1, now[1] * 1000000 + now[2])))
-    done = done and not done.err
+    done = done and string.format('%.0f', math.max(done + 1, now[1] * 1000000 + now[2]))
+    done = done and not redis.pcall('set', token, done).err and done
   end
-  done = done and type(redis.pcall('hset', key, owner, '1')) == 'number'
+  done = done and type(redis.pcall('hset', key, owner, '1')) == 'number' and done
   redis.call('hdel', key, holder)
   return done
 end
@@ -123,14 +124,24 @@ if not first then
     return 2, told
   end
 end
-local lease, ticket = 50 * 4 ^ first:sub(2, 2), redis.pcall('zscore', queue, first)
+local lease, ticket, is_grant = 50 * 4 ^ first:sub(2, 2), redis.pcall('zscore', queue, first), false
+if first:byte() == 112 and way ~= 'BOTH' then -- 'p'
+  local now = redis.call('time')
+  local age = now[1] * 1000000 + now[2] - (tonumber(ticket) or 0)
+  is_grant = age >= 0 and age <= 750000
+end
 redis.pcall('zrem', queue, first)
-if not reserve(first:sub(3), lease) then
+local made = reserve(first:sub(3), is_grant and 2000 or lease)
+if not made then
   tell(way, channel, first, 's', 0)
   return 1, 0
 end
-local told = tell(way, channel, first, 'g', ticket .. ' ' .. lease)
-if second then
+local told = tell(way, channel, first, is_grant and 'p' or 'g', is_grant and made ~= true and ticket .. ' ' .. made or ticket)
+if is_grant and told < 1 then -- nobody heard it
+  redis.call('pexpire', key, lease)
+  is_grant = false
+end
+if second and not is_grant then
   tell(way, channel, second, 's', lease + 2)
 end
 return 1, math.min(told, 0)

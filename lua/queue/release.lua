@@ -42,7 +42,9 @@ local held = redis.pcall('hexists', key, owner)
 if held ~= 1 then
   held = redis.pcall('hdel', key, owner) -- an error too: the key is somebody else's, or this is not permitted
   local first = first_call(queue)
-  redis.pcall('zrem', queue, 'w0' .. owner, 'w1' .. owner, 'w2' .. owner, 'w3' .. owner)
+  for span = 0, 3 do
+    redis.pcall('zrem', queue, 'p' .. span .. owner, 'w' .. span .. owner)
+  end
   if first and first:sub(3) == owner then
     local tell, second = include 'parts/tell', first_call(queue)
     if second then

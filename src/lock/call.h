@@ -140,6 +140,8 @@ struct rlock__call_place {
     struct rlock__call *prev, *next;
 };
 
+#define RLOCK__PUSH_US (2 * RLOCK__SECOND) /* the lease that a release grants: enter.h */
+
 /* What a call has that enters the lock's queue on the server: lock/call/enter.h. */
 struct rlock__entry {
     struct rlock__channel *common, *marker; /* it hears other libraries; NULL: it does not */
@@ -148,9 +150,14 @@ struct rlock__entry {
     int64_t marks;                          /* turns of others that it lets pass */
     int64_t place;                          /* by its latest answer; 0: not in the queue */
     int64_t ticket;                         /* its order there; it comes back by it; 0: none yet */
-    uint8_t span;                           /* of a reservation for it: lua/parts/give.lua */
-    bool is_counted;                        /* the marks before it were counted */
-    bool is_foreign;                        /* another library holds the lock, or may hold it */
+    int64_t asked_at;                       /* its latest attempt began */
+    int64_t entered_at; /* the attempt that found it busy with this ticket began; 0: none did */
+    uint64_t token;     /* is_pushed: of a fenced lock */
+    uint8_t span;       /* of a reservation for it: lua/parts/give.lua */
+    bool is_counted;    /* the marks before it were counted */
+    bool is_foreign;    /* another library holds the lock, or may hold it */
+    bool may_push;      /* its form says that a release may grant it the lock */
+    bool is_pushed;     /* a release did, and a message has just said so */
 };
 
 /* The part of a call that takes a lock. */

@@ -45,8 +45,7 @@
 #define RLOCK__IDLE 8    /* free rows, and free queues, that are kept for reuse */
 #define RLOCK__RECHECK_US (5 * RLOCK__SECOND) /* longest sleep of a waiter that is subscribed */
 #define RLOCK__POLL_US (250 * RLOCK__MS)      /* longest sleep of a waiter that cannot subscribe */
-#define RLOCK__GRACE_US                                                                            \
-    (40 * RLOCK__MS) /* for the outcome of an attempt that is given up, or canceled */
+#define RLOCK__GRACE_US (40 * RLOCK__MS)      /* for the outcome of an attempt that is given up */
 #define RLOCK__BACKOFF_US                                                                          \
     (10 * RLOCK__MS) /* first pause after an error that passes; doubles, with jitter */
 #define RLOCK__BACKOFF_MAX_US RLOCK__SECOND
@@ -132,6 +131,7 @@ struct rlock__grant {
     bool is_numbered : 1;
     bool is_guarded : 1;  /* a restart of the server ends it */
     bool is_waiting : 1;  /* its renewal waits to be sent */
+    bool is_short : 1;    /* it was pushed, and no renewal has made its lease full yet */
     bool verifies : 1;    /* the core asks the server whether it has it */
     bool unacked : 1;     /* too few replicas have its latest renewal */
     bool failed_over : 1; /* another server took its server's place since that report */

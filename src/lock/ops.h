@@ -72,6 +72,7 @@ struct rlock__args {
         other;      /* acquire: this owner's hold on the other side, "uuid:number"; empty: none */
     bool waits;     /* acquire: the call waits on its channel, so it may enqueue */
     bool enters;    /* acquire: it enters the lock's queue, or has entered it */
+    bool may_push;  /* acquire: a release may grant it the lock (lua/parts/give.lua) */
     unsigned span;  /* acquire: of its entry there, 0 to 3 (lua/parts/give.lua) */
     bool gives_way; /* release: others than those in the queue have a turn */
     struct rlock__bytes settled; /* acquire: rlock__settled() */

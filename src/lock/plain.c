@@ -37,7 +37,7 @@ void rlock__plain_acquire(const struct rlock__spec *spec, const struct rlock__ar
     rlock__cmd_num(ret_cmd, args->lease_ms);
     rlock__cmd_num(ret_cmd, args->count);
     if (args->enters) {
-        char form[] = {'w', (char)('0' + args->span), '\0'};
+        char form[] = {args->may_push ? 'p' : 'w', (char)('0' + args->span), '\0'};
 
         assert(args->count == 1 && args->span <= 3);
         ret_cmd->script = &rlock__script_queue_acquire;

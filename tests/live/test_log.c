@@ -35,7 +35,7 @@ LOCK_TEST(the_log_of_a_wait_names_the_holder_and_what_ended_the_wait, f)
         "lock " NAME ": call ", "asks server ", busy, "subscribed to its channel\n",
         "asks server ",         busy,           NULL};
     const char *const gets[] = {"subscribed to its channel\n", "was woken by a release\n",
-                                "asks server ", "was granted after ", NULL};
+                                "was granted after ", NULL};
     /* one release in 32 lets others go first */
     const char *const gets_later[] = {"subscribed to its channel\n", "was told to ask in ",
                                       "asks server ", "was granted after ", NULL};

@@ -4,6 +4,7 @@
  * every command that the server ran:
  *   an entry keeps its ticket       as long as it is there; and the queue ends within a minute
  *   the first one gets the lock     a release gives it to the first call whose client subscribes
+ *   the fresh are granted it        and it reserves the lock for a call that entered long ago
  *   the deaf do not enter           where nothing breaks, a call's client hears its channel
  * If a lease has ended, any client may take the lock. After every step, on a network that works:
  *   a gift is taken                 the call takes the lock within some round trips
@@ -16,6 +17,7 @@
 
 #define TRIPS 8
 #define SLACK (20 * RLOCK__MS)
+#define FRESH (750 * RLOCK__MS)
 
 bool sim_has_marks_alone(const struct sim_key_info *queue)
 {
@@ -145,11 +147,16 @@ static void check_gift(struct sim_world *world, unsigned key, const struct sim_e
 {
     size_t place = find_owner(before, after->holder);
 
-    if (place == before->n) {
-        return; /* handed over by a text, or somebody's by hand */
+    if (place == before->n || world->now < world->open_until[key]) {
+        return; /* handed over by a text, or somebody's by hand; or the keys are on two servers */
     }
     if (!is_heard(world, key, before->names[place])) {
         sim_violate(world, "%s: %s got it, and nobody hears it", world->keys[key], after->holder);
+    }
+    if (after->free_at - world->now == RLOCK__PUSH_US && before->names[place][0] == 'p' &&
+        world->now - before->since[place] > FRESH && world->config.faults == 0) {
+        sim_violate(world, "%s: %s was granted it, and entered %lld us ago", world->keys[key],
+                    after->holder, (long long)(world->now - before->since[place]));
     }
     for (size_t i = 0; i < place; i++) {
         if (!is_mark(before->names[i]) && is_heard_by_all(world, key, before->names[i])) {

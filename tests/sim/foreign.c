@@ -139,6 +139,7 @@ static void put(struct sim_world *world, size_t name, const struct shape *shape)
     foreign->since = world->now;
     foreign->was = look(world);
     world->queues[foreign->key].meddled = true;
+    world->entries[foreign->key].holder[0] = '\0'; /* not by a release */
     if (foreign->is_lock) {
         sim_doom(world, (int)foreign->key);
     } else {
@@ -199,6 +200,7 @@ void sim_foreign_gone(struct sim_world *world, const char *name)
         sim_note_free(world, 0, world->foreign.key, false); /* since now */
         sim_note_free(world, 1, world->foreign.key, false);
         world->queues[world->foreign.key].meddled = true;
+        world->entries[world->foreign.key].holder[0] = '\0';
     }
 }
 

@@ -446,6 +446,11 @@ static void check_known(struct sim_world *world, unsigned key, struct sim_view n
         (void)snprintf(world->stray[key], SIM_OWNER_SIZE, "%s", holder);
         world->stray_since[key] = world->now;
     }
+    if (world->config.n_nodes > 1 && world->only.queues != 0) {
+        /* while its slot moved, the queue was elsewhere when the call left it, and the entry came
+         * back; a release then granted the lock to it */
+        grace += RLOCK__PUSH_US;
+    }
     excused = rlock__max(excused, world->stray_since[key]);
     excused = rlock__max(excused, world->restored_until[key]);
     if (world->server_paused_until != 0) { /* what was on its way ran later than anybody expects */

@@ -316,7 +316,7 @@ static void go_on(struct sim_user *user)
     } else if (!user->client->closed) {
         int64_t most = world->config.hasty ? 2 * RLOCK__MS : 50 * RLOCK__MS;
 
-        most = sim_chance(world, 100) ? 2 * world->config.lease : most;
+        most = sim_chance(world, world->config.is_fleet ? 5 : 100) ? 2 * world->config.lease : most;
         sim_user_plan(user, 1 + sim_random(world, most));
     }
 }

@@ -198,6 +198,22 @@ static void configure_passing(struct sim_world *world)
     }
 }
 
+/* Processes of one or two threads that all want one lock for a short time: a release grants it to
+ * the next of them. */
+static void configure_fleet(struct sim_world *world)
+{
+    struct sim_config *config = &world->config;
+
+    if (world->only.queues != 0 && world->seed % 4 == 1 && config->other == NULL) {
+        config->n_keys = 1;
+        config->n_users = 1 + world->seed / 4 % 2;
+        config->n_clients = (unsigned)rlock__max(config->n_clients, 3);
+        config->delay_max = config->delay_min + RLOCK__MS;
+        config->lease = rlock__max(config->lease, 3 * RLOCK__SECOND);
+        config->hasty = config->is_fleet = true;
+    }
+}
+
 /* Servers that are replaced, each by a replica of its own. */
 static void configure_failovers(struct sim_world *world)
 {
@@ -251,6 +267,7 @@ static void configure(struct sim_world *world)
     config->sharded = config->n_nodes > 1 && world->seed % 3 != 0;
     config->both = config->sharded && world->seed % 5 < 2;
     configure_passing(world);
+    configure_fleet(world);
     config->seconds = config->faults != 0 && world->seed % 6 == 4;
     config->opens_slots =
         config->n_nodes == 1 && config->faults != 0 && (world->only.slots || world->seed % 8 == 1);

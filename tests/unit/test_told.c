@@ -263,3 +263,70 @@ TOLD_TEST(a_call_that_is_not_the_first_hears_no_release_of_others)
     hears_a_release(s, NOW);
     assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
 }
+
+/* ---- A grant that a release pushes ---- */
+
+#define PUSHED "p 2 1700000000000000"
+
+static void is_pushed(struct scene *s, int64_t now)
+{
+    hears(s, "message", PUSHED, now);
+    assert_int_equal(s->waiter.step, RLOCK__COMPLETE);
+    assert_int_equal(s->waiter.code, 0);
+    assert_int_equal(s->waiter.hold->state, RLOCK__HOLD_HELD);
+}
+
+TOLD_TEST(a_pushed_grant_counts_from_the_attempt_that_entered)
+{
+    const int64_t valid_until = rlock__valid_until(&s->alone.core, NOW, RLOCK__PUSH_US);
+
+    hears(s, "message", "s 2 0", NOW + 200 * RLOCK__MS);
+    is_first(s, NOW + 200 * RLOCK__MS); /* with the same ticket */
+    is_pushed(s, NOW + 400 * RLOCK__MS);
+    assert_int_equal(s->waiter.acquire.valid_until, valid_until);
+    assert_int_equal(s->waiter.acquire.lease_granted_us, 30 * RLOCK__SECOND);
+}
+
+TOLD_TEST(a_pushed_grant_is_renewed_soon)
+{
+    is_pushed(s, NOW + 400 * RLOCK__MS);
+    rlock__core_tick(&s->alone.core, NOW + 499 * RLOCK__MS);
+    assert_int_equal(alone_link(&s->alone.core)->renewing, 0);
+    rlock__core_tick(&s->alone.core, NOW + 501 * RLOCK__MS);
+    assert_int_equal(alone_link(&s->alone.core)->renewing, 1);
+}
+
+TOLD_TEST(a_pushed_grant_that_is_half_over_is_asked_about)
+{
+    hears(s, "message", PUSHED, NOW + 1100 * RLOCK__MS);
+    assert_int_equal(s->waiter.step, RLOCK__ASKING);
+    assert_null(s->waiter.view);
+}
+
+TOLD_TEST(a_late_message_of_a_pushed_grant_grants_nothing)
+{
+    hears(s, "message", "p 2 1699999999999999", NOW);
+    assert_int_equal(s->waiter.step, RLOCK__ASKING);
+    assert_null(s->waiter.view);
+}
+
+TOLD_TEST(an_answer_counts_more_than_a_pushed_grant)
+{
+    hears(s, "message", "s 2 0", NOW);
+    assert_int_equal(s->waiter.step, RLOCK__ASKING);
+    hears(s, "message", PUSHED, NOW);
+    is_first(s, NOW);
+    assert_int_equal(s->waiter.step, RLOCK__ASKING);
+    assert_null(s->waiter.view);
+    is_first(s, NOW);
+    assert_int_equal(s->waiter.step, RLOCK__SLEEPING);
+    hears(s, "message", "s 2 0", NOW);
+    assert_null(s->waiter.view);
+}
+
+TOLD_TEST(a_pushed_grant_that_no_call_waits_for_is_given_back)
+{
+    hears(s, "message", "p 1 1700000000000000", NOW);
+    assert_non_null(s->alone.core.recovery.tickets);
+    assert_int_equal(s->alone.core.recovery.tickets->number, 1);
+}

@@ -259,8 +259,8 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     assert(call->channel == NULL || call->channel->server == rlock__route(call->spec)->server);
     call->link = link;
     args.waits = call->channel != NULL;
-    if (rlock__call_enters(call)) {
-        rlock__entry_ask(call, &args);
+    if (call->acquire.entry != NULL) {
+        rlock__entry_ask(call, &args, now);
     }
     args.settled = rlock__settled(link->server, now);
     if (call->acquire.adopts != NULL) {
@@ -291,7 +291,7 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
         return;
     }
     rlock__acquire_follow(call);
-    if (!rlock__hold_prepare(call) || !rlock__entry_prepare(call)) {
+    if (!rlock__hold_prepare(call) || (rlock__call_enters(call) && !rlock__entry_prepare(call))) {
         rlock__acquire_starve(call, now);
         return;
     }

@@ -41,6 +41,8 @@ void rlock__batch_note(struct rlock__batch *batch, const struct rlock__request *
 bool rlock__acquire_is_too_young(const struct rlock__call *call, int64_t now);
 /* The grant counts, unless its hold would be lost, over or too young. */
 void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now);
+/* A message says that a release granted the lock to the call. Returns whether the grant counts. */
+bool rlock__acquire_pushed(struct rlock__call *call, int64_t now);
 /* The attempt's grant does not count: gives it back, and tries again after a pause, with a new
  * number. Without time for that the call ends with the code. */
 void rlock__acquire_retry(struct rlock__call *call, int code, int64_t now);

@@ -3,9 +3,11 @@
 #include <assert.h>
 
 #include "lock/call/acquire.h"
+#include "lock/call/pass.h"
 #include "lock/common.h"
 #include "lock/hold/hold.h"
 #include "lock/hold/recovery.h"
+#include "lock/server/ack.h"
 #include "lock/server/channel.h"
 #include "lock/server/route.h"
 
@@ -47,10 +49,31 @@ void rlock__acquire_retry(struct rlock__call *call, int code, int64_t now)
     retry_at_time(call, code, now + rlock__backoff(call->core, call->failures++), now);
 }
 
+/* The call has the lock, and is complete. */
+static void have(struct rlock__call *call, uint64_t token, int64_t t0, int64_t lease, int64_t now)
+{
+    bool alone;
+
+    call->acquire.token = call->acquire.target == 1 ? token : call->hold->grant->token;
+    alone = rlock__proof_granted(call, now);
+    rlock__hold_granted(call->hold, call, t0, lease, now);
+    if (!alone) {
+        rlock__grant_verify(call->hold->grant, now);
+    }
+    call->acquire.valid_until = call->hold->grant->valid_until;
+    call->acquire.lease_granted_us = lease;
+    call->count = call->acquire.target;
+    call->view = rlock__view_ref(call->hold->view);
+    assert(call->hold->state == RLOCK__HOLD_HELD);
+    assert(call->hold->grant->number == call->number); /* the number that was asked for */
+    assert(call->hold->count == call->acquire.target);
+    assert(call->acquire.valid_until > now);
+    rlock__acquire_end(call, 0, now);
+}
+
 void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now)
 {
     int64_t lease = rlock__acquire_lease(call, t0);
-    bool alone;
 
     assert(call->hold != NULL && call->hold->turn == call);
     assert(call->step == RLOCK__ASKING);
@@ -86,19 +109,38 @@ void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0
         }
         return;
     }
-    call->acquire.token = call->acquire.target == 1 ? token : call->hold->grant->token;
-    alone = rlock__proof_granted(call, now);
-    rlock__hold_granted(call->hold, call, t0, lease, now);
-    if (!alone) {
-        rlock__grant_verify(call->hold->grant, now);
+    have(call, token, t0, lease, now);
+}
+
+/* Whether the grant may count. If not, the call asks, and the server extends the grant. */
+static bool counts(struct rlock__call *call, int64_t now)
+{
+    const struct rlock__link *link = rlock__route(call->spec);
+    int64_t until = rlock__valid_until(call->core, call->acquire.entry->entered_at, RLOCK__PUSH_US);
+
+    return until - now >= RLOCK__PUSH_US / 2 && call->link == link && call->channel != NULL &&
+           call->channel->server == link->server && rlock__acks_needed(link->server) == 0 &&
+           !rlock__ticket_is_open(call->acquire.ticket) && rlock__pass_awaited(call, now) == NULL &&
+           rlock__hold_prepare(call);
+}
+
+bool rlock__acquire_pushed(struct rlock__call *call, int64_t now)
+{
+    struct rlock__entry *entry = call->acquire.entry;
+    struct rlock__hold *hold = call->hold;
+
+    if (entry == NULL || !entry->is_pushed) {
+        return false;
     }
-    call->acquire.valid_until = call->hold->grant->valid_until;
-    call->acquire.lease_granted_us = lease;
-    call->count = call->acquire.target;
-    call->view = rlock__view_ref(call->hold->view);
-    assert(call->hold->state == RLOCK__HOLD_HELD);
-    assert(call->hold->grant->number == call->number); /* the number that was asked for */
-    assert(call->hold->count == call->acquire.target);
-    assert(call->acquire.valid_until > now);
-    rlock__acquire_end(call, 0, now);
+    entry->is_pushed = false;
+    assert(call->request == NULL && call->acquire.target == 1 && call->acquire.lease_us == 0);
+    assert(entry->entered_at != 0 && entry->entered_at <= now);
+    if (!counts(call, now)) {
+        return false;
+    }
+    rlock__call_step(call, RLOCK__ASKING);
+    have(call, entry->token, entry->entered_at, RLOCK__PUSH_US, now);
+    call->acquire.lease_granted_us = call->core->opts.renewed_lease_us; /* that it asked for */
+    rlock__grant_pushed(hold->grant, now);
+    return true;
 }

@@ -216,7 +216,8 @@ void rlock__acquire_wake(struct rlock__call *call, int64_t now)
     if (call->step == RLOCK__ASKING) {
         call->acquire.stale = true;
         call->acquire.deaf = false;
-    } else if (is_asleep(call) && rlock__acquire_may_try(call, now)) {
+    } else if (is_asleep(call) && !rlock__acquire_pushed(call, now) &&
+               rlock__acquire_may_try(call, now)) {
         rlock__acquire_go(call, now);
     }
 }

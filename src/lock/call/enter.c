@@ -9,6 +9,7 @@
 #include "lock/call/explain.h"
 #include "lock/common.h"
 #include "lock/hold/queue.h"
+#include "lock/server/ack.h"
 #include "lock/server/channel.h"
 #include "lock/server/ear.h"
 #include "lock/server/route.h"
@@ -30,9 +31,23 @@ static uint8_t span_for(const struct rlock__call *call)
     return span;
 }
 
+/* Whether a release may grant the lock to the call. Then its lease is short at first, and nothing
+ * but the server's answer to that release stands behind the grant. */
+static bool may_push(const struct rlock__call *call)
+{
+    const struct rlock__core *core = call->core;
+    int64_t most = call->spec->tuning->max_hold_us;
+
+    return !core->opts.no_pass && call->acquire.lease_us == 0 && !call->member &&
+           core->opts.renewed_lease_us >= RLOCK__PUSH_US &&
+           (most == 0 || most >= 2 * RLOCK__PUSH_US) && call->acquire.min_uptime_us == 0 &&
+           rlock__acks_needed(rlock__route(call->spec)->server) == 0;
+}
+
 bool rlock__entry_prepare(struct rlock__call *call)
 {
-    if (!rlock__call_enters(call) || !rlock__queue_is_head(call)) {
+    assert(rlock__call_enters(call));
+    if (!rlock__queue_is_head(call)) {
         return true; /* the end of its wait may make a call ask that is not the head */
     }
     if (call->channel == NULL && rlock__channel_client_is_live(call)) {
@@ -41,23 +56,25 @@ bool rlock__entry_prepare(struct rlock__call *call)
     return !rlock__channel_is_live(call) || rlock__entry_get(call);
 }
 
-void rlock__entry_ask(struct rlock__call *call, struct rlock__args *args)
+void rlock__entry_ask(struct rlock__call *call, struct rlock__args *args, int64_t now)
 {
     struct rlock__acquire *acquire = &call->acquire;
+    struct rlock__entry *entry = acquire->entry;
 
     assert(rlock__call_enters(call) && acquire->target == 1);
-    args->waits = rlock__channel_is_live(call) && acquire->entry != NULL;
-    if (acquire->entry == NULL) {
-        return;
-    }
-    acquire->entry->ask_at = 0;
+    args->waits = rlock__channel_is_live(call);
+    entry->ask_at = 0;
     if (!acquire->enqueued) { /* an entry keeps its form */
-        acquire->entry->span = span_for(call);
+        entry->span = span_for(call);
+        entry->may_push = may_push(call);
     }
+    entry->asked_at = now;
+    entry->is_pushed = false;         /* the answer says what counts */
     acquire->enqueued |= args->waits; /* also if the answer is lost */
     args->enters = acquire->enqueued; /* a grant takes out its entry */
-    args->span = acquire->entry->span;
-    args->hint = acquire->entry->ticket;
+    args->span = entry->span;
+    args->may_push = entry->may_push;
+    args->hint = entry->ticket;
 }
 
 bool rlock__entry_busy(struct rlock__call *call, const struct rlock__answer *answer)
@@ -69,7 +86,10 @@ bool rlock__entry_busy(struct rlock__call *call, const struct rlock__answer *ans
         return false;
     }
     entry->place = answer->place;
-    entry->ticket = answer->place > 0 ? answer->hint : entry->ticket;
+    if (answer->place > 0 && (answer->hint != entry->ticket || entry->entered_at == 0)) {
+        entry->ticket = answer->hint;
+        entry->entered_at = entry->asked_at;
+    }
     entry->is_foreign = is_out || rlock__owner_is_foreign(answer->holder);
     if (!entry->is_counted && answer->place > 0) {
         entry->marks = answer->marks;

@@ -2,10 +2,17 @@
 /*
  * The lock's queue on the server. If many processes waited for one lock without it, each of them
  * would ask at each release. So the head of each client's wait queue enters a queue on the server.
- * A release gives the lock to the first call there: it reserves the lock for a moment, and tells
- * that call alone (lua/parts/give.lua). A reservation is no grant. The call asks, and holds the
- * lock once its own attempt was granted. Nobody can take a reserved lock in between.
+ * A release gives the lock to the first call there, and tells that call alone (lua/parts/give.lua).
+ * It grants the lock to the call, or reserves the lock for a moment. A reservation is no grant: the
+ * call asks, and holds the lock once its own attempt was granted. Nobody can take a reserved lock
+ * in between.
  *
+ *   - A pushed grant is one by a release, with a lease of RLOCK__PUSH_US. It is valid from the
+ *     beginning of the attempt that found the lock busy and has the entry's ticket: the release
+ *     came later. Neither the arrival of its message nor another attempt says so. Each entry has a
+ *     ticket of its own.
+ *   - Its first renewal, soon after, makes the lease full.
+ *   - A release pushes only to a call that asked for a renewed lease, and needs no acknowledgement.
  *   - A call enters only once the client's own channel is subscribed. Before, the next release
  *     would find that nobody hears the call, and drop it.
  *   - A call that ends without the lock leaves, by a release of its number. If the lock was
@@ -24,10 +31,11 @@
 
 #include "lock/core.h"
 
-/* Before the call asks: makes ready what it needs to enter. Returns false if there is no memory. */
+/* Before a call asks that enters: makes ready what it needs for that. Returns false if there is no
+ * memory. */
 bool rlock__entry_prepare(struct rlock__call *call);
-/* The call asks: says in args whether it enters if the lock is busy. */
-void rlock__entry_ask(struct rlock__call *call, struct rlock__args *args);
+/* The call, which has an entry, asks: says in args whether it enters if the lock is busy. */
+void rlock__entry_ask(struct rlock__call *call, struct rlock__args *args, int64_t now);
 /* The lock is busy. Returns whether a release may have been announced that the call did not
  * hear. */
 bool rlock__entry_busy(struct rlock__call *call, const struct rlock__answer *answer);

@@ -8,6 +8,9 @@
 #include "lock/hold/ticket.h"
 #include "lock/server/route.h"
 
+#define FULL_AFTER_US                                                                              \
+    (100 * RLOCK__MS) /* a hold that a release granted makes its lease full then */
+
 struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
 {
     struct rlock__link *link = rlock__route(grant->hold->spec);
@@ -213,6 +216,20 @@ void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us)
     assert(lease_us > 0);
     grant->due = rlock__max(due - due % grid, t0 + lease_us / 6);
     assert(grant->due >= t0 && grant->due < t0 + lease_us);
+}
+
+void rlock__grant_pushed(struct rlock__grant *grant, int64_t now)
+{
+    const struct rlock__spec *spec = grant->hold->spec;
+    int64_t most = spec->tuning->max_hold_us;
+
+    assert(grant->hold->state == RLOCK__HOLD_HELD && grant->valid_until > now);
+    grant->lease_us = spec->core->opts.renewed_lease_us;
+    grant->held_until = most != 0 ? rlock__later(now, most) : RLOCK__NEVER;
+    grant->leased_at = now;
+    grant->is_short = true;
+    grant->due = now + FULL_AFTER_US;
+    rlock__grant_plan(grant);
 }
 
 void rlock__grant_doubt(struct rlock__grant *grant, struct rlock__call *call)

@@ -138,6 +138,9 @@ int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int
 /* The lease that an attempt asks for at that time. A nested level asks for no more than max_hold
  * leaves the whole hold. */
 int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at);
+/* A release granted the lock to its owner: its lease is short until the first renewal, which is due
+ * soon. Many holds end before that, and need none. */
+void rlock__grant_pushed(struct rlock__grant *grant, int64_t now);
 /* The hold was granted or renewed at t0: its renewal is due a third of the lease later. */
 void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us);
 

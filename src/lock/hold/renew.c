@@ -104,7 +104,7 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
     if (now >= grant->valid_until) { /* too late to count */
         rlock__hold_lose(grant->hold, why_over(grant), now);
     } else if (status == 1) {
-        if (grant->extensions == NULL && rlock__hold_is_renewed(grant->hold)) {
+        if (grant->extensions == NULL && !grant->is_short && rlock__hold_is_renewed(grant->hold)) {
             note_late(grant, lease_us, now);
         }
         grant->hold->spec->core->stats.renewals++;
@@ -112,7 +112,7 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
         if (grant->alone > 0) {
             grant->alone--;
         }
-        grant->unacked = false;
+        grant->unacked = grant->is_short = false;
         rlock__grant_seen(grant);
         rlock__grant_set_valid(grant, t0, rlock__min(lease_us, grant->held_until - t0), now);
         rlock__grant_due(grant, t0, lease_us);

@@ -38,16 +38,30 @@ static void be_told(struct rlock__entry *entry, bool is_others_turn, int64_t ask
     entry->ask_at = ask_at;
 }
 
+/* A release granted the lock to the call, by the entry with this ticket. While the call asks, the
+ * answer says what counts. */
+static void be_pushed(struct rlock__call *call, int64_t ticket, uint64_t token)
+{
+    struct rlock__entry *entry = call->acquire.entry;
+
+    if (entry != NULL && entry->may_push && entry->ticket == ticket &&
+        call->step != RLOCK__ASKING) {
+        entry->is_pushed = true;
+        entry->token = token;
+    }
+}
+
 /* A message on the client's own channel. "g number …": the lock is reserved for the call with this
- * number. If no call has the number any more, the end of the event gives the lock back. "s number
- * ms": the call is to ask after that time. "o number ms": the same, and meanwhile others have one
- * of their turns. */
+ * number. "p number ticket [token]": it is granted to the call. If no call has the number any more,
+ * the end of the event gives the lock back. "s number ms": the call is to ask after that time. "o
+ * number ms": the same, and meanwhile others have one of their turns. */
 static void tell(struct rlock__channel *channel, struct rlock__bytes message, int64_t now)
 {
-    bool is_given = message.len > 0 && message.at[0] == 'g', is_found = false;
-    struct rlock__bytes rest = behind_word(message);
+    const char word = *(message.len > 0 ? message.at : "");
+    bool is_given = word == 'g' || word == 'p', is_found = false;
+    struct rlock__bytes rest = behind_word(message), more = behind_word(rest);
     uint64_t number = (uint64_t)rlock__max(rlock__bytes_number(rest, 0), 0);
-    int64_t ms = is_given ? 0 : rlock__bytes_number(behind_word(rest), 0);
+    int64_t first = rlock__bytes_number(more, 0), ms = is_given ? 0 : first;
     struct rlock__call *call;
 
     DL_FOREACH2(channel->waiters, call, waits.next)
@@ -57,9 +71,13 @@ static void tell(struct rlock__channel *channel, struct rlock__bytes message, in
         }
         is_found = true;
         if (ms > 0 && call->acquire.entry != NULL) {
-            be_told(call->acquire.entry, message.at[0] == 'o', now + rlock__reported_ms(ms));
+            be_told(call->acquire.entry, word == 'o', now + rlock__reported_ms(ms));
             rlock__ready(call, RLOCK__TOLD);
         } else {
+            if (word == 'p') {
+                be_pushed(call, first,
+                          (uint64_t)rlock__max(rlock__bytes_number(behind_word(more), 0), 0));
+            }
             rlock__ready(call, RLOCK__WOKEN);
         }
     }
