@@ -31,8 +31,8 @@ static void *visit(void *arg)
     return NULL;
 }
 
-/* Three scripts for each grant are the rule: the attempt that enters the queue, the attempt that is
- * granted, and the release. Each of the others' waits would be one more at each release. */
+/* Two scripts for each grant are the rule: the attempt that enters the queue, and the release, which
+ * grants the lock to the next. Each of the others' waits would be one more at each release. */
 static void wants_few_scripts(struct fixture *f)
 {
     struct member members[CLIENTS];
@@ -70,4 +70,30 @@ FIXTURE_WITH_TEST(sixteen_clients_of_a_fenced_lock_send_at_most_four_scripts_a_g
                   .kind = &fenced)
 {
     wants_few_scripts(f);
+}
+
+/* One release in 32 leaves the lock free. After a stall of this machine the lease may be full before
+ * the test has seen it short. */
+LOCK_TEST(a_hold_that_a_release_granted_outlives_its_first_lease, f)
+{
+    enum { ROUNDS_MOST = 20, PUSHED_MS = 2000 };
+
+    struct rlock_client *client = client_open(f);
+    struct rlock_handle *held = lock_new(f, client_open(f)), *lock = lock_new(f, client);
+    struct actor *actor = actor_open(f);
+    bool was_short = false;
+
+    for (int i = 0; i < ROUNDS_MOST && !was_short; i++) {
+        assert_code(rlock_lock(held), 0);
+        actor_begin(actor, act_take, lock, RLOCK_FOREVER, NULL);
+        assert_true(
+            TEST_EVENTUALLY(test_server_int(f->server, "ZCARD rlock_wait:{" NAME "}") == 1, 5000));
+        assert_code(rlock_unlock(held), 0);
+        assert_code(actor_end(actor), 0);
+        was_short = test_server_int(f->server, "PTTL " NAME) <= PUSHED_MS;
+        assert_true(TEST_EVENTUALLY(test_server_int(f->server, "PTTL " NAME) > PUSHED_MS, 1000));
+        assert_code(rlock_try_lock(held), RLOCK_EBUSY);
+        assert_code(actor_do(actor, act_unlock, lock, 0, NULL), 0);
+    }
+    assert_true(was_short);
 }
