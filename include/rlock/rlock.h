@@ -448,7 +448,7 @@ struct rlock_client_opts {
  *   - A hand-over does not change the field that names the holder on the server ("uuid:number").
  *   - An unlock that hands its hold over cannot detect that somebody released the lock by force in
  *     these 10 ms.
- * Without this flag, another process's release may also grant a reentrant, non-reentrant or fenced
+ * Without this flag, a release on the server may also grant a reentrant, non-reentrant or fenced
  * lock to a waiting call of this client. Such a hold is valid for at most 2 s until the client has
  * renewed it, which it does after 100 ms (docs/choosing.md, "What waiting costs").
  *

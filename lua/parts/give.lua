@@ -15,11 +15,14 @@ local key, holder, way, channel, is_turn, has_tokens, front = ...
 local announce, tell, tag = include 'parts/announce', include 'parts/tell', channel:sub(23) -- behind 'redisson_lock__channel'
 local queue, token = 'rlock_wait' .. tag, has_tokens and 'redisson_lock_token' .. tag
 
+local is_known = true -- the server says who hears a message
+
 local function ears(channels)
   local n = {}
   for _, numsub in ipairs(way == 'BOTH' and {'shardnumsub', 'numsub'} or {way == 'PUBLISH' and 'numsub' or 'shardnumsub'}) do
     local heard = redis.pcall('pubsub', numsub, unpack(channels))
     for i = 1, #channels do
+      is_known = is_known and heard[2 * i] ~= nil
       n[i] = (n[i] or 0) + (heard[2 * i] or 1) -- the server does not count: somebody may hear it
     end
   end
@@ -125,7 +128,7 @@ if not first then
   end
 end
 local lease, ticket, is_grant = 50 * 4 ^ first:sub(2, 2), redis.pcall('zscore', queue, first), false
-if first:byte() == 112 and way ~= 'BOTH' then -- 'p'
+if first:byte() == 112 and way ~= 'BOTH' and is_known then -- 'p'
   local now = redis.call('time')
   local age = now[1] * 1000000 + now[2] - (tonumber(ticket) or 0)
   is_grant = age >= 0 and age <= 750000
@@ -137,7 +140,7 @@ if not made then
   return 1, 0
 end
 local told = tell(way, channel, first, is_grant and 'p' or 'g', is_grant and made ~= true and ticket .. ' ' .. made or ticket)
-if is_grant and told < 1 then -- nobody heard it
+if is_grant and told < 0 then -- this user may not send it, so nobody hears of the grant
   redis.call('pexpire', key, lease)
   is_grant = false
 end

@@ -150,8 +150,8 @@ struct rlock__entry {
     int64_t marks;                          /* turns of others that it lets pass */
     int64_t place;                          /* by its latest answer; 0: not in the queue */
     int64_t ticket;                         /* its order there; it comes back by it; 0: none yet */
-    int64_t asked_at;                       /* its latest attempt began */
-    int64_t entered_at; /* the attempt that found it busy with this ticket began; 0: none did */
+    int64_t asked_at;   /* its first attempt since the latest busy answer began; 0: none did */
+    int64_t entered_at; /* asked_at of the answer that named this ticket first; 0: none did */
     uint64_t token;     /* is_pushed: of a fenced lock */
     uint8_t span;       /* of a reservation for it: lua/parts/give.lua */
     bool is_counted;    /* the marks before it were counted */

@@ -31,8 +31,9 @@ static void *visit(void *arg)
     return NULL;
 }
 
-/* Two scripts for each grant are the rule: the attempt that enters the queue, and the release, which
- * grants the lock to the next. Each of the others' waits would be one more at each release. */
+/* Two scripts for each grant are the rule: the attempt that enters the queue, and the release,
+ * which grants the lock to the next. Each of the others' waits would be one more at each release.
+ */
 static void wants_few_scripts(struct fixture *f)
 {
     struct member members[CLIENTS];
@@ -72,8 +73,8 @@ FIXTURE_WITH_TEST(sixteen_clients_of_a_fenced_lock_send_at_most_four_scripts_a_g
     wants_few_scripts(f);
 }
 
-/* One release in 32 leaves the lock free. After a stall of this machine the lease may be full before
- * the test has seen it short. */
+/* One release in 32 leaves the lock free. After a stall of this machine the lease may be full
+ * before the test has seen it short. */
 LOCK_TEST(a_hold_that_a_release_granted_outlives_its_first_lease, f)
 {
     enum { ROUNDS_MOST = 20, PUSHED_MS = 2000 };

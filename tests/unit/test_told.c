@@ -36,20 +36,26 @@ static void hears(struct scene *s, const char *kind, const char *message, int64_
 
 /* The waiter's attempt found the lock busy. It has this place in its queue, behind turns of
  * others. */
-static void is_at(struct scene *s, int place, int marks, const char *holder, int64_t now)
+static void is_at_with(struct scene *s, int place, int marks, const char *holder, int64_t ticket,
+                       int64_t now)
 {
     const struct rlock__value values[] = {
         {.type = RLOCK__REPLY_INT, .num = 0},
         {.type = RLOCK__REPLY_INT, .num = 30000},
         {.type = RLOCK__REPLY_STR, .str = holder, .len = strlen(holder)},
         {.type = RLOCK__REPLY_INT, .num = place},
-        {.type = RLOCK__REPLY_INT, .num = 1700000000000000},
+        {.type = RLOCK__REPLY_INT, .num = ticket},
         {.type = RLOCK__REPLY_INT, .num = marks}};
     struct rlock__link *link = alone_link(&s->alone.core);
 
     alone_carry(&link->pipeline);
     rlock__core_reply(link, link->pipeline.gen,
                       &(struct rlock__reply){.v = values, .n = 6, .is_array = true}, now);
+}
+
+static void is_at(struct scene *s, int place, int marks, const char *holder, int64_t now)
+{
+    is_at_with(s, place, marks, holder, 1700000000000000, now);
 }
 
 static void is_behind(struct scene *s, int marks, const char *holder, int64_t now)
@@ -285,6 +291,26 @@ TOLD_TEST(a_pushed_grant_counts_from_the_attempt_that_entered)
     is_pushed(s, NOW + 400 * RLOCK__MS);
     assert_int_equal(s->waiter.acquire.valid_until, valid_until);
     assert_int_equal(s->waiter.acquire.lease_granted_us, 30 * RLOCK__SECOND);
+}
+
+/* The refused attempt may have entered with the ticket that the next one finds. */
+TOLD_TEST(a_pushed_grant_counts_from_the_first_attempt_without_an_answer)
+{
+    const int64_t asked_at = NOW + 200 * RLOCK__MS, then = NOW + 700 * RLOCK__MS;
+    const int64_t valid_until = rlock__valid_until(&s->alone.core, asked_at, RLOCK__PUSH_US);
+    struct rlock__link *link = alone_link(&s->alone.core);
+    const struct rlock__value oom = {.type = RLOCK__REPLY_ERROR, .str = "OOM", .len = 3};
+
+    hears(s, "message", "s 2 0", asked_at);
+    alone_carry(&link->pipeline);
+    rlock__core_reply(link, link->pipeline.gen, &(struct rlock__reply){.v = &oom, .n = 1},
+                      asked_at);
+    hears(s, "message", "s 2 0", then);
+    assert_int_equal(s->waiter.step, RLOCK__ASKING);
+    is_at_with(s, 1, 0, HOLDER, 1700000000000001, then);
+    hears(s, "message", "p 2 1700000000000001", then);
+    assert_int_equal(s->waiter.code, 0);
+    assert_int_equal(s->waiter.acquire.valid_until, valid_until);
 }
 
 TOLD_TEST(a_pushed_grant_is_renewed_soon)

@@ -68,7 +68,7 @@ void rlock__entry_ask(struct rlock__call *call, struct rlock__args *args, int64_
         entry->span = span_for(call);
         entry->may_push = may_push(call);
     }
-    entry->asked_at = now;
+    entry->asked_at = entry->asked_at != 0 ? entry->asked_at : now;
     entry->is_pushed = false;         /* the answer says what counts */
     acquire->enqueued |= args->waits; /* also if the answer is lost */
     args->enters = acquire->enqueued; /* a grant takes out its entry */
@@ -91,6 +91,7 @@ bool rlock__entry_busy(struct rlock__call *call, const struct rlock__answer *ans
         entry->entered_at = entry->asked_at;
     }
     entry->is_foreign = is_out || rlock__owner_is_foreign(answer->holder);
+    entry->asked_at = 0;
     if (!entry->is_counted && answer->place > 0) {
         entry->marks = answer->marks;
         entry->is_counted = true;

@@ -9,8 +9,9 @@
  *
  *   - A pushed grant is one by a release, with a lease of RLOCK__PUSH_US. It is valid from the
  *     beginning of the attempt that found the lock busy and has the entry's ticket: the release
- *     came later. Neither the arrival of its message nor another attempt says so. Each entry has a
- *     ticket of its own.
+ *     came later. Neither the arrival of its message nor another attempt says so. If attempts
+ *     before that one got no such answer, it is valid from the first of them: it may have entered
+ *     with the same ticket.
  *   - Its first renewal, soon after, makes the lease full.
  *   - A release pushes only to a call that asked for a renewed lease, and needs no acknowledgement.
  *   - A call enters only once the client's own channel is subscribed. Before, the next release

@@ -30,7 +30,7 @@ struct batch {
     size_t n;
     struct rlock__grant *grants[RLOCK__BATCH]; /* NULL: the hold is over */
     int64_t lease_us[RLOCK__BATCH];
-    bool verifies; /* it has a grant to verify: more of them may follow at once */
+    bool verifies; /* it has a grant to verify, or a short one: more may follow at once */
     struct rlock__ack ack;
     int64_t t0; /* its leases count from here; set once it ran */
 };
@@ -294,7 +294,7 @@ static void add(struct batch *batch, struct rlock__request *request, struct rloc
 
     assert(grant->batch_entry == NULL && batch->n < RLOCK__BATCH && lease > 0);
     assert(grant->is_numbered && !grant->releasing);
-    batch->verifies |= grant->verifies;
+    batch->verifies |= grant->verifies || grant->is_short;
     batch->lease_us[batch->n] = lease;
     batch->grants[batch->n] = grant;
     rlock__extensions_send(grant, lease);

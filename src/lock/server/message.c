@@ -44,7 +44,7 @@ static void be_pushed(struct rlock__call *call, int64_t ticket, uint64_t token)
 {
     struct rlock__entry *entry = call->acquire.entry;
 
-    if (entry != NULL && entry->may_push && entry->ticket == ticket &&
+    if (entry != NULL && entry->may_push && entry->entered_at != 0 && entry->ticket == ticket &&
         call->step != RLOCK__ASKING) {
         entry->is_pushed = true;
         entry->token = token;
