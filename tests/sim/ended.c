@@ -130,16 +130,18 @@ bool sim_is_released(const struct sim_client *client, uint64_t number)
     return row != NULL && row->grant->releasing;
 }
 
-bool sim_is_reserved(const struct sim_world *world, struct sim_view owner)
+bool sim_is_given_up(const struct sim_world *world, struct sim_view owner)
 {
     const struct sim_client *client = sim_owner_client(world, owner);
 
-    if (world->only.queues == 0) {
-        return false;
-    }
     return client == NULL || /* it was killed */
            (owner.len > RLOCK__UUID_LEN + 1 &&
             sim_is_released(client, strtoull(owner.data + RLOCK__UUID_LEN + 1, NULL, 10)));
+}
+
+bool sim_is_reserved(const struct sim_world *world, struct sim_view owner)
+{
+    return world->only.queues != 0 && sim_is_given_up(world, owner);
 }
 
 bool sim_is_given_back(const struct sim_user *user)
