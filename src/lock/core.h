@@ -125,10 +125,10 @@ struct rlock__grant {
     struct rlock__doubt *owed_doubt; /* the same for owed levels */
 
     unsigned life;          /* of the server, when it last reported the hold */
-    uint16_t failures : 12; /* of renewals, or of last releases, in a row */
+    uint16_t failures : 11; /* of renewals, or of last releases, in a row */
     uint16_t alone : 4;     /* so many of its next renewals share no batch */
-    uint8_t passes : 6;     /* how often it was passed on */
     bool is_numbered : 1;
+    uint8_t passes : 6;   /* how often it was passed on */
     bool is_guarded : 1;  /* a restart of the server ends it */
     bool is_waiting : 1;  /* its renewal waits to be sent */
     bool is_short : 1;    /* it was pushed, and no renewal has made its lease full yet */
