@@ -228,6 +228,9 @@ static void print_quorum(struct recorder *recorder, FILE *out)
     }
 }
 
+/* The lease of a waiter of ours may be short until it is renewed the first time. */
+#define SHORT_MS 2000
+
 static bool record_step(struct recorder *recorder, const struct step *step, struct moment *moment)
 {
     struct pair *pair = recorder->pair;
@@ -240,6 +243,9 @@ static bool record_step(struct recorder *recorder, const struct step *step, stru
         strcmp(step->what, "unlock") == 0 && (pair->kind->is_lenient || pair->kind->is_silent);
     const bool is_idle = may_lie && pair_is_free(pair);
     const bool went = go(recorder, step);
+    if (step->way == COLLECT && strcmp(step->what + strlen(step->what) - 2, " 0") == 0) {
+        (void)TEST_EVENTUALLY(pair_ttl(pair) > SHORT_MS, PROMPT_MS);
+    }
     fprintf(out, "%s %s: %s\n", step->by_waiter ? "W" : "H", step->what,
             is_idle || pair->kind->is_silent        ? "not asked"
             : step->way != TELL && step->way != END ? outcome(&pair->last)
