@@ -4,8 +4,9 @@
 -- others; true if the lock has tokens; the first two entries of the queue, if the caller knows them
 -- Returns 1, or 2 if it is a turn of others; how many received the announcement, 0 if the lock was given, -1 if it was refused.
 -- An entry is a form, of two characters, and the owner. The form is 'p' or 'w', and a digit k: a reservation lasts 50 ms times
--- 4 to the power of k. The lock is granted to an entry of the form 'p' that is not older than 750 ms, for 2 s: its client
--- knows when it entered, and that its lease ends 2 s later at the earliest. If its client does not subscribe to its channel (parts/tell), a release drops the entry.
+-- 4 to the power of k. A release grants the lock for 2 s to an entry of the form 'p' that is not older than 750 ms. The client
+-- knows when its call entered, so it knows that the lease cannot end sooner than 2 s after that. If a client does not subscribe
+-- to its channel (parts/tell), a release drops its entry.
 -- Others are the subscribers of the lock's channel, without those of ours, which subscribe to this:rlock too. They are
 -- Redissons, and clients that do not queue. Each of them gets a mark behind the calls in the queue. When a mark comes to the
 -- front, it is a turn of others. The last of the marks is '~z'. The message to the first call comes behind the announcement
@@ -140,7 +141,7 @@ if not made then
   return 1, 0
 end
 local told = tell(way, channel, first, is_grant and 'p' or 'g', is_grant and made ~= true and ticket .. ' ' .. made or ticket)
-if is_grant and told < 0 then -- this user may not send it, so nobody hears of the grant
+if is_grant and told < 0 then -- the server refused to send the message, so nobody hears of the grant
   redis.call('pexpire', key, lease)
   is_grant = false
 end

@@ -29,6 +29,7 @@
 #include <string.h>
 
 enum { MAX_STEPS = 64, TOLERANCE_MS = 4000 };
+enum { PUSHED_MS = 2000 }; /* a waiter of ours may have this lease until its first renewal */
 
 /* ASK: to be answered at once. TELL: will wait; the step ends when it listens. WAKE: sets the
  * waiter going, so that what is there is only looked at with the next. COLLECT: the waiter's
@@ -185,6 +186,12 @@ static bool go(struct recorder *recorder, const struct step *step)
     }
 }
 
+/* The last word of the step is the lease, and 0 is a renewed one. */
+static bool wants_renewal(const struct step *step)
+{
+    return strcmp(step->what + strlen(step->what) - 2, " 0") == 0;
+}
+
 /* What is there on each server. A RedLock's members all have it, or none, when all is done: a
  * minority may follow after the answer. */
 static void print_servers(struct recorder *recorder, const struct step *step, bool is_heard,
@@ -206,9 +213,8 @@ static void print_servers(struct recorder *recorder, const struct step *step, bo
             look_at_listeners(out, pair, recorder->ears[i].server);
         }
     }
-    const size_t len = strlen(step->what);
-    const bool is_leased = strcmp(step->what, "unlock") != 0 &&
-                           strcmp(step->what + len - 2, " 0") != 0 && step->way != TELL;
+    const bool is_leased =
+        strcmp(step->what, "unlock") != 0 && !wants_renewal(step) && step->way != TELL;
     if (kind_is_group(pair->kind) && !is_leased) {
         moment->n_keys = 0;
     }
@@ -228,9 +234,6 @@ static void print_quorum(struct recorder *recorder, FILE *out)
     }
 }
 
-/* The lease of a waiter of ours may be short until it is renewed the first time. */
-#define SHORT_MS 2000
-
 static bool record_step(struct recorder *recorder, const struct step *step, struct moment *moment)
 {
     struct pair *pair = recorder->pair;
@@ -243,8 +246,8 @@ static bool record_step(struct recorder *recorder, const struct step *step, stru
         strcmp(step->what, "unlock") == 0 && (pair->kind->is_lenient || pair->kind->is_silent);
     const bool is_idle = may_lie && pair_is_free(pair);
     const bool went = go(recorder, step);
-    if (step->way == COLLECT && strcmp(step->what + strlen(step->what) - 2, " 0") == 0) {
-        (void)TEST_EVENTUALLY(pair_ttl(pair) > SHORT_MS, PROMPT_MS);
+    if (step->way == COLLECT && wants_renewal(step)) {
+        (void)TEST_EVENTUALLY(pair_ttl(pair) > PUSHED_MS, PROMPT_MS);
     }
     fprintf(out, "%s %s: %s\n", step->by_waiter ? "W" : "H", step->what,
             is_idle || pair->kind->is_silent        ? "not asked"

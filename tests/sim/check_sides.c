@@ -114,7 +114,7 @@ struct sides {
     char mode; /* 'r', 'w'; 0 neither */
     unsigned writers, fields;
     int64_t readers_ttl; /* the longest of all; -2 none lives */
-    int64_t kept_ttl;    /* the longest of those that nobody gives up; -2 none lives */
+    int64_t kept_ttl;    /* the same without the readers whose client releases them */
 };
 
 static struct sides read_sides(const struct sim_world *world, const struct sim_key_info *info)
@@ -135,7 +135,7 @@ static struct sides read_sides(const struct sim_world *world, const struct sim_k
             int64_t ttl = sim_reader_ttl(world, info->name, item.name, count_of(item.value));
 
             sides.readers_ttl = rlock__max(sides.readers_ttl, ttl);
-            if (sim_owner_client(world, item.name) == NULL || !sim_is_given_up(world, item.name)) {
+            if (!sim_is_given_up(world, item.name)) {
                 sides.kept_ttl = rlock__max(sides.kept_ttl, ttl);
             }
         }
@@ -171,7 +171,7 @@ void sim_look_at_sides(struct sim_world *world, unsigned key)
             sim_violate(world, "%s has mode %c, %u writers, %u fields", world->keys[key],
                         sides.mode == 0 ? '-' : sides.mode, sides.writers, sides.fields);
         }
-        /* who writes may hand that over once the owner's read release is on its way */
+        /* a writer may hand its hold over once the release of its own read hold is on its way */
         if (sides.kept_ttl > info.pttl_ms) {
             sim_violate(world, "%s ends in %lld ms, a reader's lease in %lld", world->keys[key],
                         (long long)info.pttl_ms, (long long)sides.kept_ttl);

@@ -38,7 +38,7 @@ void sim_note_ended(struct sim_user *user);
 /* Whether the client releases the number, of which its owner has nothing any more. */
 bool sim_is_released(const struct sim_client *client, uint64_t number);
 void sim_note_given_up(struct sim_user *user, unsigned side, int64_t since);
-/* Whether the owner's client releases its number, or was killed. */
+/* Whether the owner's client lives, and releases its number. */
 bool sim_is_given_up(const struct sim_world *world, struct sim_view owner);
 /* Whether a release may have reserved the lock for this owner, although its call has ended. Its
  * client has not left the lock's queue yet, or was killed. */

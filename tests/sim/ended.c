@@ -134,14 +134,15 @@ bool sim_is_given_up(const struct sim_world *world, struct sim_view owner)
 {
     const struct sim_client *client = sim_owner_client(world, owner);
 
-    return client == NULL || /* it was killed */
-           (owner.len > RLOCK__UUID_LEN + 1 &&
-            sim_is_released(client, strtoull(owner.data + RLOCK__UUID_LEN + 1, NULL, 10)));
+    return client != NULL && owner.len > RLOCK__UUID_LEN + 1 &&
+           sim_is_released(client, strtoull(owner.data + RLOCK__UUID_LEN + 1, NULL, 10));
 }
 
 bool sim_is_reserved(const struct sim_world *world, struct sim_view owner)
 {
-    return world->only.queues != 0 && sim_is_given_up(world, owner);
+    bool was_killed = sim_owner_client(world, owner) == NULL;
+
+    return world->only.queues != 0 && (was_killed || sim_is_given_up(world, owner));
 }
 
 bool sim_is_given_back(const struct sim_user *user)

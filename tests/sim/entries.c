@@ -3,8 +3,9 @@
  * The invariants of the queue that waiting calls enter on the server (src/lock/call/enter.h). After
  * every command that the server ran:
  *   an entry keeps its ticket       as long as it is there; and the queue ends within a minute
- *   the first one gets the lock     a release gives it to the first call whose client subscribes
- *   the fresh are granted it        and it reserves the lock for a call that entered long ago
+ *   the first one gets the lock     a release gives the lock to the first call whose client
+ *                                   subscribes
+ *   old entries get no grant        a release reserves the lock for a call that entered long ago
  *   the deaf do not enter           where nothing breaks, a call's client hears its channel
  * If a lease has ended, any client may take the lock. After every step, on a network that works:
  *   a gift is taken                 the call takes the lock within some round trips

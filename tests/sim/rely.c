@@ -446,9 +446,9 @@ static void check_known(struct sim_world *world, unsigned key, struct sim_view n
         (void)snprintf(world->stray[key], SIM_OWNER_SIZE, "%s", holder);
         world->stray_since[key] = world->now;
     }
-    if (world->config.n_nodes > 1 && world->only.queues != 0) {
-        /* while its slot moved, the queue was elsewhere when the call left it, and the entry came
-         * back; a release then granted the lock to it */
+    if (world->moved_at[key][0] != 0 && world->only.queues != 0) {
+        /* while the slot moved, the call left the queue at one server, and its entry was at
+         * another; later a release granted the lock to that entry */
         grace += RLOCK__PUSH_US;
     }
     excused = rlock__max(excused, world->stray_since[key]);

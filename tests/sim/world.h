@@ -239,7 +239,7 @@ struct sim_config {
     bool no_pass;     /* clients pass no hold on */
     bool seconds;     /* owners unlock in two threads */
     bool hasty;       /* users give up soon what they have, and want it again */
-    bool is_fleet;    /* and rest seldom */
+    bool is_fleet;    /* users do that and rest seldom, so that many calls wait for one lock */
     unsigned n_links; /* of each client to each of them */
     unsigned n_acks;  /* the same, for what is to be acknowledged: 0 nothing is */
     bool opens_slots;

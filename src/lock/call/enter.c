@@ -31,8 +31,8 @@ static uint8_t span_for(const struct rlock__call *call)
     return span;
 }
 
-/* Whether a release may grant the lock to the call. Then its lease is short at first, and nothing
- * but the server's answer to that release stands behind the grant. */
+/* Whether a release may grant the lock to the call. The lease of such a grant is short at first,
+ * and no replica has acknowledged it. */
 static bool may_push(const struct rlock__call *call)
 {
     const struct rlock__core *core = call->core;
@@ -48,7 +48,7 @@ bool rlock__entry_prepare(struct rlock__call *call)
 {
     assert(rlock__call_enters(call));
     if (!rlock__queue_is_head(call)) {
-        return true; /* the end of its wait may make a call ask that is not the head */
+        return true; /* a call whose wait ends asks although it is not the head */
     }
     if (call->channel == NULL && rlock__channel_client_is_live(call)) {
         (void)rlock__channel_join(call);

@@ -9,9 +9,8 @@
  *
  *   - A pushed grant is one by a release, with a lease of RLOCK__PUSH_US. It is valid from the
  *     beginning of the attempt that found the lock busy and has the entry's ticket: the release
- *     came later. Neither the arrival of its message nor another attempt says so. If attempts
- *     before that one got no such answer, it is valid from the first of them: it may have entered
- *     with the same ticket.
+ *     came later. If attempts before that one got no answer, the grant is valid from the first of
+ *     them, which may have entered with the same ticket. The arrival of the message proves nothing.
  *   - Its first renewal, soon after, makes the lease full.
  *   - A release pushes only to a call that asked for a renewed lease, and needs no acknowledgement.
  *   - A call enters only once the client's own channel is subscribed. Before, the next release
@@ -32,7 +31,7 @@
 
 #include "lock/core.h"
 
-/* Before a call asks that enters: makes ready what it needs for that. Returns false if there is no
+/* Makes ready what the call needs to enter with its next attempt. Returns false if there is no
  * memory. */
 bool rlock__entry_prepare(struct rlock__call *call);
 /* The call, which has an entry, asks: says in args whether it enters if the lock is busy. */
