@@ -382,8 +382,10 @@ static void check_token(struct sim_user *user)
                     (unsigned long long)token, world->keys[user->key], (unsigned long long)*last);
     }
     hold->token = token;
-    *last = token > *last ? token : *last;
-    world->lacks_token[user->key] = false;
+    if (user->call.count == 1) { /* a nested level draws none */
+        *last = token > *last ? token : *last;
+        world->lacks_token[user->key] = false;
+    }
 }
 
 static void check_granted(struct sim_user *user)

@@ -485,6 +485,9 @@ static void note_holder(struct sim_world *world, unsigned key, struct sim_view h
     }
     if (strcmp(last, next) != 0) {
         world->holder_since[key] = world->now;
+        if (last[0] != '\0' && world->now > world->holder_ends[key] - 2 * RLOCK__MS) {
+            world->lapsed_at[key] = world->now; /* holder_ends is rounded up */
+        }
     }
     (void)snprintf(last, SIM_OWNER_SIZE, "%s", next);
     world->holder_ends[key] = world->now + (pttl_ms + 1) * RLOCK__MS;

@@ -5,7 +5,18 @@
 
 #define PLACE (50 * RLOCK__MS) /* who stands behind others looks so much later for each */
 
-static int64_t patience(const struct sim_world *world, unsigned key)
+/* A lease ended that nobody released, and a peer took the lock meanwhile: the next in the queue may
+ * know an older lease, and look when that ends. */
+static int64_t missed_lease(const struct sim_world *world, unsigned key, int64_t since)
+{
+    int64_t lapsed_at = world->lapsed_at[key];
+
+    return world->only.queues == 0 || lapsed_at == 0 || lapsed_at >= since
+               ? 0
+               : rlock__max(0, lapsed_at + RLOCK__RECHECK_US - since);
+}
+
+static int64_t patience(const struct sim_world *world, unsigned key, int64_t since)
 {
     if (world->config.faults == 0 && !world->queues[key].had_text) {
         /* the message, the attempt, its reply; and as much again for whom it beat */
@@ -14,7 +25,8 @@ static int64_t patience(const struct sim_world *world, unsigned key)
         /* those in front may have left before a lease ended */
         int64_t places = world->only.queues != 0 ? world->config.n_clients * PLACE : 0;
 
-        return 8 * world->config.delay_max + 20 * RLOCK__MS + spin + yield + places;
+        return 8 * world->config.delay_max + 20 * RLOCK__MS + spin + yield + places +
+               missed_lease(world, key, since);
     }
     if ((world->config.kind->caps & RLOCK__CAP_QUEUES) != 0) { /* and until the dead are known */
         return RLOCK__RECHECK_US + 5 * RLOCK__SECOND;
@@ -54,8 +66,9 @@ void sim_check_waiters(struct sim_world *world, unsigned side, unsigned key)
 {
     int64_t excused, since = world->free_since[side][key];
 
-    if (since != RLOCK__NEVER && world->now - since > patience(world, key) &&
-        somebody_waits(world, side, key, &excused) && world->now - excused > patience(world, key)) {
+    if (since != RLOCK__NEVER && world->now - since > patience(world, key, since) &&
+        somebody_waits(world, side, key, &excused) &&
+        world->now - excused > patience(world, key, since)) {
         sim_violate(world, "%s is free for %lld us, and somebody sleeps%s", world->keys[key],
                     (long long)(world->now - since), side == 1 ? " who would write" : "");
     }

@@ -187,6 +187,18 @@ static void run(const struct sim_message *message)
     }
 }
 
+/* A silent connection loses the message. Its client notices that when the answer is overdue. */
+static void swallow(struct sim_message *message)
+{
+    struct sim_client *client = message->conn->client;
+
+    if (client != NULL) {
+        client->hampered = rlock__max(client->hampered,
+                                      message->conn->world->now + client->world->config.op_timeout);
+    }
+    message_free(message);
+}
+
 static void at_server(struct sim_message *message)
 {
     struct sim_conn *conn = message->conn;
@@ -202,7 +214,7 @@ static void at_server(struct sim_message *message)
         return;
     }
     if (conn->mute) {
-        message_free(message);
+        swallow(message);
         return;
     }
     if (!message->is_end && refusal(message) != NULL) {
@@ -246,7 +258,11 @@ static void at_client(struct sim_message *message)
         rlock__timer_set(&conn->world->timers, &message->timer, client->paused_until);
         return;
     }
-    if (conn->mute || (message->unasked && !is_quiet(conn))) {
+    if (conn->mute) {
+        swallow(message);
+        return;
+    }
+    if (message->unasked && !is_quiet(conn)) {
         message_free(message);
         return;
     }

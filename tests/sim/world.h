@@ -347,6 +347,7 @@ struct sim_world {
     char holder[SIM_KEYS][SIM_OWNER_SIZE]; /* of a lock that has one */
     int64_t holder_since[SIM_KEYS];        /* it holds since then */
     int64_t holder_ends[SIM_KEYS];         /* its lease has ended by then */
+    int64_t lapsed_at[SIM_KEYS];           /* the latest lease that nobody released ended; 0 none */
     char stray[SIM_KEYS][SIM_OWNER_SIZE];  /* a holder that its client does not know */
     int64_t stray_since[SIM_KEYS];
     int64_t restored_until[SIM_KEYS]; /* a failover brought back what was released */
