@@ -440,7 +440,7 @@ struct rlock_client_opts {
  * hold over to a waiting call of this client, without a request to the server. The call that has
  * waited longest gets the hold.
  *   - The client hands over only renewed holds of reentrant, non-reentrant and spin locks.
- *   - After each grant by the server, the client hands the hold over at most 32 times, and only
+ *   - After each grant by the server, the client hands the hold over at most 60 times, and only
  *     until 10 ms after the server's last answer about the hold. After that an unlock releases the
  *     lock on the server, and other clients can get it.
  *   - The client hands nothing over while a Redisson client competes for the lock, because that

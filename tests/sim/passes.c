@@ -13,7 +13,7 @@
 #include "lock/hold/ticket.h"
 #include "world.h"
 
-#define MOST 32
+#define MOST 60
 #define LONGEST (10 * RLOCK__MS)
 
 /* Another user of the client who has that number. */

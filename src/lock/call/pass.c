@@ -9,7 +9,7 @@
 #include "lock/server/channel.h"
 #include "lock/server/route.h"
 
-#define MOST_PASSES 32                /* passes of one hold */
+#define MOST_PASSES 60                /* passes of one hold */
 #define MOST_PASSING (10 * RLOCK__MS) /* how long after the last request for its lease */
 
 static bool may_pass(const struct rlock__spec *spec)
