@@ -53,7 +53,7 @@ void check_begin(struct actor *actor, enum doing doing, int64_t wait_us, unsigne
     actor->cells = cells;
     /* the wait for the holder, and op_timeout for an answer */
     actor->deadline = rlock__later(rlock__later(actor->since, wait_us), RLOCK__SECOND);
-    if (stage.closing) {
+    if (stage.ending) {
         actor->deadline = actor->since;
     }
     if (doing == GIVES_BACK) {
@@ -94,9 +94,6 @@ static void check_late(const struct actor *actor)
     int64_t now = sched_now(), slack = stalled_for(actor);
     bool prompt = actor->doing != TAKES_WAITING && !stage.disturbed;
 
-    if (stage.closing && (stage.scenario->moves & MOVE_MULTI) != 0) {
-        slack += prompt_us(); /* a member whose client is open is given back first */
-    }
     if (actor->deadline != RLOCK__NEVER && now > actor->deadline + PROMISED_US + slack) {
         sched_fail("a call of actor %u returns late: %lld us after its deadline", actor->number,
                    (long long)(now - actor->deadline));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "begun.h"
+#include "client/lock.h"
 #include "drive/client.h"
 #include "system.h"
 
@@ -143,6 +144,15 @@ static void free_locks(void)
     }
 }
 
+/* The calls that are under way end now. */
+static void end_calls(void)
+{
+    stage.ending = true;
+    for (unsigned i = 0; i < stage.n_actors; i++) {
+        stage.actors[i].deadline = rlock__min(stage.actors[i].deadline, sched_now());
+    }
+}
+
 static void close_clients(void)
 {
     for (unsigned i = 0; i < stage.n_clients; i++) {
@@ -153,6 +163,10 @@ static void close_clients(void)
             loop_stop(i);
         }
         sched_trace("closes");
+        /* while its home is open, a multi-lock may give back first what it has */
+        if (stage.group == NULL || client == stage.group->client) {
+            end_calls();
+        }
         stage.clients[i] = NULL;
         (void)rlock_client_close(client);
         sched_trace("closed");
@@ -242,15 +256,6 @@ static void join_actors(void)
     }
 }
 
-/* The calls that are under way end now. */
-static void begin_closing(void)
-{
-    stage.closing = true;
-    for (unsigned i = 0; i < stage.n_actors; i++) {
-        stage.actors[i].deadline = rlock__min(stage.actors[i].deadline, sched_now());
-    }
-}
-
 /* By dice of its own: the other runs stay as they are. */
 static void draw_calls(uint64_t seed, bool loops)
 {
@@ -278,7 +283,7 @@ static void play(void)
     start_actors();
     if (stage.scenario->closes) {
         sched_sleep(sched_roll(&stage.dice, 50 * RLOCK__MS));
-        begin_closing();
+        stage.closing = true;
         close_clients();
         stage.closed = true;
     }

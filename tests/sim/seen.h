@@ -70,6 +70,7 @@ struct sim_turns {
     int64_t gave_at[SIM_MAX_CLIENTS];      /* its latest release was begun */
     bool was_clear[SIM_MAX_CLIENTS];       /* and it was known then whether it heard the channel */
     int64_t wanted_at[SIM_MAX_CLIENTS];    /* a user's call for it was last seen to go on */
+    int64_t adopted_at[SIM_MAX_CLIENTS];   /* it adopted a hold, which was announced */
     int64_t answered_at[SIM_MAX_CLIENTS];  /* a release that others heard was */
     int64_t yields_until[SIM_MAX_CLIENTS]; /* it lets others go first */
 };
