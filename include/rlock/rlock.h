@@ -448,9 +448,9 @@ struct rlock_client_opts {
  *   - A hand-over does not change the field that names the holder on the server ("uuid:number").
  *   - An unlock that hands its hold over cannot detect that somebody released the lock by force in
  *     these 10 ms.
- * Without this flag, a release on the server may also grant a reentrant, non-reentrant or fenced
- * lock to a waiting call of this client. Such a hold is valid for at most 2 s until the client has
- * renewed it, which it does after 100 ms (docs/choosing.md, "What waiting costs").
+ * Without this flag, a release on the server may also grant a reentrant, non-reentrant, fenced or
+ * fair lock to a waiting call of this client. Such a hold is valid for at most 2 s until the client
+ * has renewed it, which it does after 100 ms (docs/choosing.md, "What waiting costs").
  *
  * ACKS_ON_DISK: a grant or a renewal counts only when it is on disk: in the append-only files of
  * the primary and of as many replicas as acks says. A crashed server then has it after its restart.

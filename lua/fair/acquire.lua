@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 -- Takes a fair lock; a call that waits and may not have it stands in the queue afterwards. Further levels go by
 -- plain/acquire.
 -- KEYS[1] the lock's hash; KEYS[2] the queue, a list of owners; KEYS[3] their scores: until when each of them counts,
@@ -5,10 +6,11 @@
 -- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms; ARGV[3] slot in ms, the longest wait that any peer passes;
 -- ARGV[4] 1: may enqueue; ARGV[5] 1: no peer stood in front at the last reply; ARGV[6] PUBLISH, SPUBLISH or BOTH;
 -- ARGV[7] channel, the head's own being this:owner; ARGV[8] whose receivers count: '' this server's, where there is no
--- cluster; a node's id: that node's; '-' nobody's yet: then nobody is dead because he has no receiver here
+-- cluster; a node's id: that node's; '-' nobody's yet: then nobody is dead because he has no receiver here; ARGV[9] 1: a
+-- release may grant the lock to the owner. Then the time of this attempt is noted: it is the owner's ticket.
 -- Replies {1} granted; {0, PTTL, the holder or '', place in the queue or 0, peers in front, how many in front may yet
--- come} busy.
--- Shapes 1 0isiii
+-- come, ticket or 0} busy.
+-- Shapes 1 0isiiii
 -- Atomic because queue, scores, notes and lock are one state. One hash slot by the name's tag, the channels too.
 -- Owners of ours have a UUID of version 8; all others are peers, who add the sum of what stands in front of them to
 -- their score. A score of ours is a slot and one for each peer in front, from the end of the lease on, so that nobody
@@ -16,6 +18,7 @@
 local key, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, lease, slot = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local waits, alone, way, channel, settled = ARGV[4] == '1', ARGV[5] == '1', ARGV[6], ARGV[7], ARGV[8]
+local asks = notes .. ':asks' -- the tickets, by owner. Who has none is told to ask, so this key may get lost
 local raise = include 'parts/raise'
 local reply, ttl = raise(key, owner, lease, 1)
 if reply then
@@ -164,6 +167,7 @@ local function pass_over()
       peers = peers or not ours(name)
       redis.call('zrem', scores, name)
       redis.call('lrem', queue, 1, name)
+      redis.pcall('zrem', asks, name)
       changed = true
     end
   end
@@ -219,6 +223,7 @@ if free and (not head or head == owner) then
   if head then
     redis.call('zrem', scores, owner)
     redis.call('lrem', queue, 1, owner)
+    redis.pcall('zrem', asks, owner)
     head = redis.call('lindex', queue, 0)
   end
   if head then
@@ -292,4 +297,10 @@ end
 if free and head then
   announce(way, channel .. ':' .. head, '0')
 end
-return {0, ttl, holder, place, peers, coming}
+local ticket = 0
+if waits and ARGV[9] == '1' then
+  ticket = time[1] * 1000000 + time[2]
+  local noted = redis.pcall('zadd', asks, string.format('%.0f', ticket), owner)
+  ticket = type(noted) == 'number' and type(redis.pcall('pexpire', asks, 60000)) == 'number' and ticket or 0
+end
+return {0, ttl, holder, place, peers, coming, ticket}

@@ -1,11 +1,14 @@
 --!df flags=allow-undeclared-keys
--- Gives up levels of a fair lock: makes the owner's count so; 0 ends the hold, whatever its count, takes the owner out
--- of the queue, and announces a free lock to the head.
+-- Gives up levels of a fair lock: makes the owner's count so; 0 ends the hold, whatever its count, and takes the owner out
+-- of the queue. The head of the queue is granted the lock, or told that it is free.
 -- KEYS[1] the lock's hash
 -- ARGV[1] owner; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for, 0 none;
 -- ARGV[4] slot in ms; ARGV[5] PUBLISH, SPUBLISH or BOTH; ARGV[6] channel, the head's own being this:owner; ARGV[7] the queue;
 -- ARGV[8] the queue's scores; ARGV[9] the notes; ARGV[10] 'asking' if the slot is on its way here
 -- Replies {1, receivers} done (receivers -1: the announcement was refused); {-1, 1 or 0} not held (1: by another).
+-- A release grants the lock to a head of ours whose ticket is not older than 750 ms (fair/acquire), for 2 s, and publishes
+-- 'p number ticket' on its channel. The client knows when its attempt with that ticket began, so it knows that the lease
+-- cannot end sooner than 2 s after that. Peers do not know such a message: to them a free lock is announced.
 -- Shapes 1i -i
 -- Atomic because queue, scores, notes and lock are one state. One hash slot by the name's tag, the channels too.
 -- The first write is one that a full server still allows; the announcement comes last, and may fail.
@@ -16,18 +19,96 @@ if count > 0 then
   local lower = include 'parts/lower'
   return lower(key, owner, count, lease)
 end
+local asks, announce, set_ends = notes .. ':asks', include 'parts/announce', include 'parts/ends'
+local numsub, is_moving = way == 'PUBLISH' and 'numsub' or 'shardnumsub', ARGV[10] == 'asking'
+local head = redis.pcall('lindex', queue, 0)
+local time = head and redis.call('time') or {0, 0}
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function ours(name)
+  return name:byte(15) == 56 -- the digit 8: a UUID of that version
+end
+
+-- The one in front counts for a slot from then on, and from no later under a free lock. If it is a peer whose score had
+-- become old, so have those of the peers behind.
+local function set_score(name, from, is_free)
+  local score = redis.pcall('zscore', scores, name)
+  score = type(score) == 'string' and tonumber(score)
+  if not score and is_moving then
+    return -- scores that are on their way must not be there when they come
+  elseif score and score >= from + slot / 2 and not (is_free and score > from + slot * 2) then
+    return
+  end
+  redis.pcall('zadd', scores, from + slot, name)
+  local by, n = score and from + slot - score or 0, 1
+  for _, behind in ipairs(by > 0 and not ours(name) and redis.call('lrange', queue, 1, -1) or {}) do
+    local old = not ours(behind) and redis.pcall('zscore', scores, behind)
+    old = type(old) == 'string' and tonumber(old)
+    n = n + (ours(behind) and 0 or 1)
+    if old and old < from + slot * n then
+      redis.pcall('zadd', scores, math.min(old + by, from + slot * n), behind)
+    end
+  end
+  set_ends(queue, scores, slot, now, ours(name))
+end
+
+-- Whether the head may be granted the lock: its ticket is new, and it hears its channel. Returns the ticket.
+local function ticket_of(head)
+  local ticket = type(head) == 'string' and ours(head) and redis.pcall('zscore', asks, head)
+  local age = type(ticket) == 'string' and time[1] * 1000000 + time[2] - ticket
+  if age and age >= 0 and age <= 750000 and way ~= 'BOTH' and not is_moving and redis.pcall('hlen', key) == 1 and
+      redis.pcall('hexists', key, owner) == 1 and not redis.pcall('zscore', scores, owner) then
+    local heard = redis.pcall('pubsub', numsub, channel .. ':' .. head)
+    return (heard[2] or 0) > 0 and ticket
+  end
+end
+
+-- The hash is never empty in between: while its slot is being moved, a key that is not there cannot be made. The first
+-- write is one that a full server allows; then it allows the others. Returns whether the head has the lock and knows it.
+local function grant(head, ticket)
+  redis.call('pexpire', key, 2000)
+  if type(redis.pcall('hset', key, head, '1')) ~= 'number' then
+    return false
+  end
+  if announce(way, channel .. ':' .. head, 'p ' .. head:sub(38) .. ' ' .. ticket) < 0 then
+    redis.call('hdel', key, head)
+    return false
+  end
+  redis.call('hdel', key, owner)
+  redis.pcall('lrem', queue, 1, head)
+  redis.pcall('zrem', scores, head)
+  redis.pcall('zrem', asks, head)
+  redis.pcall('hdel', notes, head)
+  local behind = redis.pcall('lindex', queue, 0)
+  if not behind then
+    redis.pcall(type(redis.pcall('hlen', notes)) == 'number' and 'del' or 'exists', notes)
+  elseif type(behind) == 'string' then
+    set_score(behind, now + 2000)
+    if not ours(behind) then -- the head may have been the last of ours
+      set_ends(queue, scores, slot, now)
+    end
+  end
+  return true
+end
+
+local ticket = ticket_of(head)
+if ticket and grant(head, ticket) then
+  return {1, 1}
+end
 local held = redis.pcall('hlen', key)
 local done = redis.pcall('hdel', key, owner)
 -- of another type one of the keys is somebody else's: what the owner has under the others is given up all the same
 local leaves, noted = redis.pcall('zrem', scores, owner) == 1 or done ~= 1
 if leaves then -- nobody's score counts on it
   redis.pcall('lrem', queue, 0, owner)
+  redis.pcall('zrem', asks, owner)
   noted = redis.pcall('hdel', notes, owner)
+  head = redis.pcall('lindex', queue, 0)
 end
 if type(done) == 'table' then
   return done
 end
-local head, taken = redis.pcall('lindex', queue, 0), held > done and 1 or 0
+local taken = held > done and 1 or 0
 if type(noted) == 'number' and not head then
   redis.pcall('del', notes)
 end
@@ -35,39 +116,13 @@ if type(head) ~= 'string' or taken == 1 and not leaves then
   return {done == 1 and 1 or -1, done == 1 and 0 or taken}
 end
 
-local function ours(name)
-  return name:byte(15) == 56 -- the digit 8: a UUID of that version
-end
-
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local set_ends = include 'parts/ends'
 if not ours(head) and redis.pcall('pttl', queue) ~= -1 then -- who left, or was put out, may have been the last of ours
   set_ends(queue, scores, slot, now)
 end
 if taken == 1 then
   return {done == 1 and 1 or -1, done == 1 and 0 or taken}
 end
-
--- The head counts for a slot from now on; if it is a peer whose score had become old, so have those of the peers behind.
-local score = redis.pcall('zscore', scores, head)
-score = type(score) == 'string' and tonumber(score)
-local on_their_way = not score and ARGV[10] == 'asking' -- scores that are must not be there when they come
-if not on_their_way and (not score or score < now + slot / 2 or score > now + slot * 2) then
-  redis.pcall('zadd', scores, now + slot, head)
-  local by, n = score and now + slot - score or 0, 1
-  for _, name in ipairs(by > 0 and not ours(head) and redis.call('lrange', queue, 1, -1) or {}) do
-    local old = not ours(name) and redis.pcall('zscore', scores, name)
-    old = type(old) == 'string' and tonumber(old)
-    n = n + (ours(name) and 0 or 1)
-    if old and old < now + slot * n then
-      redis.pcall('zadd', scores, math.min(old + by, now + slot * n), name)
-    end
-  end
-  set_ends(queue, scores, slot, now, ours(head))
-end
-
-local announce, numsub = include 'parts/announce', way == 'PUBLISH' and 'numsub' or 'shardnumsub'
+set_score(head, now, true)
 
 -- A head that nobody hears is dead: the first of ours behind it that is heard will look, if it is among the next
 -- thousand. Who hears all channels by a pattern is among the receivers, and is nobody.

@@ -50,6 +50,7 @@ static void acquire(const struct rlock__spec *spec, const struct rlock__args *ar
     rlock__cmd_num(ret_cmd, args->hint);
     rlock__announcement(spec, ret_cmd);
     rlock__cmd_arg(ret_cmd, args->settled);
+    rlock__cmd_num(ret_cmd, args->may_push);
 }
 
 static void release(const struct rlock__spec *spec, const struct rlock__args *args,
@@ -114,7 +115,7 @@ static void force(const struct rlock__spec *spec, const struct rlock__args *args
 /* ---- Replies ---- */
 
 /* Where in the reply of a busy lock stands what. */
-enum { TTL = 1, PLACE = 3, PEERS, COMING };
+enum { TTL = 1, PLACE = 3, PEERS, COMING, TICKET };
 
 /* How long a waiter sleeps at most: its own score must not come near its end between two looks. */
 static int64_t recheck_ms(const struct rlock__spec *spec, const struct rlock__reply *reply)
@@ -142,6 +143,7 @@ static struct rlock__answer read_acquire(const struct rlock__spec *spec,
         answer.ttl_ms = -1; /* others come first when the lease ends: no need to look then */
     }
     answer.recheck_ms = recheck_ms(spec, reply);
+    answer.ticket = rlock__reply_int(reply, TICKET, 0);
     answer.hint = place != 0 && rlock__reply_int(reply, PEERS, 1) == 0;
     return answer;
 }

@@ -97,11 +97,12 @@ struct rlock__answer {
     int64_t receivers;          /* DONE, of a release: how many received the message */
     bool shared;         /* DONE, of a release: others still hold it, so nobody here need ask */
     bool is_others_turn; /* DONE, of a release: it is free for others than those in its queue */
+    bool hint;           /* BUSY: for the kind's next attempt */
     uint8_t marks;       /* BUSY: turns of others before the call's place */
     uint32_t place;      /* BUSY: in the lock's queue, from 1 on; 0: it is not there */
     uint64_t token;      /* DONE, of an acquire: the fencing token; 0: none */
     int64_t recheck_ms;  /* BUSY: the waiter asks again no later than this; 0: as usual */
-    int64_t hint;        /* BUSY: for the kind's next attempt */
+    int64_t ticket;      /* BUSY: names this place in the lock's queue; 0: none */
 };
 
 /*

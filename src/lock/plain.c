@@ -132,7 +132,7 @@ static struct rlock__answer read_busy(const struct rlock__spec *spec,
         int64_t later = place * RECHECK_MORE_MS;
 
         answer.place = (uint32_t)place;
-        answer.hint = rlock__reply_int(reply, 4, 0);
+        answer.ticket = rlock__reply_int(reply, 4, 0);
         answer.marks = (uint8_t)rlock__max(rlock__min(rlock__reply_int(reply, 5, 0), 255), 0);
         answer.recheck_ms = rlock__min(RECHECK_MS + later, RECHECK_MOST_MS);
         answer.ttl_ms += answer.ttl_ms >= 0 ? later - RECHECK_MORE_MS : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The notes that a fair lock's scripts keep about waiters, and which waiters leave the queue
- * because of them. The scripts run on the simulated server. */
+/* What a fair lock's scripts keep about waiters: notes, by which waiters leave the queue, and
+ * tickets, by which a release grants the lock to one. The scripts run on the simulated server. */
 #include "sim/server.h"
 #include "support/alone.h"
 #include "support/test.h"
@@ -9,6 +9,11 @@
 #define QUEUE RLOCK__FAIR_QUEUE ":{f}"
 #define CHANNEL "redisson_lock__channel:{f}:"
 #define UUID "00000000-0000-8000-8000-000000000000:"
+#define HOLDER UUID "9"
+#define PEER "00000000-0000-4000-8000-000000000000:1"
+#define SCORES "redisson_lock_timeout:{f}"
+#define TICKETS "rlock_fair:{f}:asks"
+#define FRESH_MS 750 /* older tickets are too old */
 
 enum { FRONT, MIDDLE, BACK, WAITERS };
 
@@ -18,38 +23,66 @@ struct scene {
     struct alone_scene alone;
     struct rlock__spec *fair;
     struct sim_server *server;
-    uint64_t conn;
+    uint64_t conn, ears[WAITERS];
 };
+
+static void send(struct scene *s, struct rlock__cmd *cmd)
+{
+    struct rlock__buf bytes = {0};
+
+    assert_true(rlock__cmd_encode(cmd, true, &bytes));
+    assert_true(sim_server_command(s->server, s->conn, bytes.data, bytes.len));
+    rlock__buf_fini(&bytes);
+    rlock__cmd_fini(cmd);
+}
 
 /* A waiter asks for the lock, so many ms after the begin. */
 static void asks(struct scene *s, size_t waiter, int64_t after_ms)
 {
-    const struct rlock__args args = {
-        .owner = rlock__bytes_of(names[waiter]), .count = 1, .lease_ms = 30000, .waits = true};
-    struct rlock__buf bytes = {0};
+    const struct rlock__args args = {.owner = rlock__bytes_of(names[waiter]),
+                                     .count = 1,
+                                     .lease_ms = 30000,
+                                     .waits = true,
+                                     .may_push = true};
     struct rlock__cmd cmd = {0};
 
     sim_server_set_time(s->server, NOW + after_ms * RLOCK__MS);
     rlock__fair_ops.acquire(s->fair, &args, &cmd);
-    assert_true(rlock__cmd_encode(&cmd, true, &bytes));
-    assert_true(sim_server_command(s->server, s->conn, bytes.data, bytes.len));
-    rlock__buf_fini(&bytes);
-    rlock__cmd_fini(&cmd);
+    send(s, &cmd);
+}
+
+/* The holder unlocks, so many ms after the begin. */
+static void releases(struct scene *s, int64_t after_ms)
+{
+    const struct rlock__args args = {.owner = rlock__bytes_of(HOLDER)};
+    struct rlock__cmd cmd = {0};
+
+    sim_server_set_time(s->server, NOW + after_ms * RLOCK__MS);
+    rlock__fair_ops.release(s->fair, &args, &cmd);
+    send(s, &cmd);
+}
+
+static bool has(const struct scene *s, const char *key, const char *name, int64_t *ret_ttl_ms)
+{
+    const struct sim_view view = {key, strlen(key)};
+    struct sim_key_info info;
+    bool found = false, any = sim_server_find_key(s->server, view, &info);
+
+    for (size_t i = 0; any && i < info.n_items; i++) {
+        struct sim_view item = sim_key_item(&info, i).name;
+
+        found =
+            found || rlock__bytes_equal(rlock__bytes(item.data, item.len), rlock__bytes_of(name));
+    }
+    if (ret_ttl_ms != NULL) {
+        *ret_ttl_ms = any ? info.pttl_ms : 0;
+    }
+    return found;
 }
 
 static void assert_waits(const struct scene *s, size_t waiter, bool waits)
 {
-    const struct rlock__bytes name = rlock__bytes_of(names[waiter]);
-    const struct sim_view key = {QUEUE, sizeof(QUEUE) - 1};
-    struct sim_key_info queue;
-    bool found = false, any = sim_server_find_key(s->server, key, &queue);
-
-    for (size_t i = 0; any && i < queue.n_items; i++) {
-        struct sim_view item = sim_key_item(&queue, i).name;
-
-        found = found || rlock__bytes_equal(rlock__bytes(item.data, item.len), name);
-    }
-    assert_int_equal(found, waits);
+    assert_int_equal(has(s, QUEUE, names[waiter], NULL), waits);
 }
 
 static void types(struct scene *s, const char *const *words)
@@ -69,10 +102,20 @@ static void begin(struct scene *s)
     types(s, (const char *const[]){"HSET", "f", "holder:1", "1", NULL});
     for (size_t i = 0; i < WAITERS; i++) {
         (void)snprintf(channel, sizeof(channel), CHANNEL "%s", names[i]);
-        types(s, (const char *const[]){"SUBSCRIBE", channel, NULL});
+        s->ears[i] = sim_server_connect(s->server);
+        assert_true(sim_server_words(s->server, s->ears[i],
+                                     (const char *const[]){"SUBSCRIBE", channel, NULL}));
         asks(s, i, 0);
     }
     types(s, (const char *const[]){"DEL", "f", NULL});
+}
+
+/* The same, and the lock is held. */
+static void begin_held(struct scene *s)
+{
+    begin(s);
+    types(s, (const char *const[]){"HSET", "f", HOLDER, "1", NULL});
+    types(s, (const char *const[]){"PEXPIRE", "f", "30000", NULL});
 }
 
 static void end(struct scene *s)
@@ -84,6 +127,7 @@ static void end(struct scene *s)
 }
 
 #define NOTES_TEST(name) TEST_AROUND(name, struct scene, s, begin(s), end(s))
+#define TICKET_TEST(name) TEST_AROUND(name, struct scene, s, begin_held(s), end(s))
 
 /* The first one is silent for four seconds, and for the last three the second one is asked too. */
 static void looks_again_and_again(struct scene *s, bool middle_answers)
@@ -100,6 +144,7 @@ static void looks_again_and_again(struct scene *s, bool middle_answers)
     assert_waits(s, MIDDLE, true);
     asks(s, BACK, 4500);
     assert_waits(s, FRONT, false);
+    assert_false(has(s, TICKETS, names[FRONT], NULL));
 }
 
 NOTES_TEST(a_waiter_that_is_as_silent_as_its_head_goes_with_it)
@@ -111,5 +156,81 @@ NOTES_TEST(a_waiter_that_is_as_silent_as_its_head_goes_with_it)
 NOTES_TEST(a_waiter_that_asks_for_the_lock_after_it_was_asked_stays_when_its_head_goes)
 {
     looks_again_and_again(s, true);
+    assert_waits(s, MIDDLE, true);
+}
+
+/* ---- Grants by release ---- */
+
+static void assert_told(const struct scene *s)
+{
+    assert_false(has(s, "f", names[FRONT], NULL));
+    assert_false(has(s, "f", HOLDER, NULL));
+    assert_waits(s, FRONT, true);
+}
+
+TICKET_TEST(a_release_grants_the_lock_to_a_head_that_asked_just_now)
+{
+    int64_t ttl_ms;
+
+    releases(s, FRESH_MS);
+    assert_true(has(s, "f", names[FRONT], &ttl_ms));
+    assert_int_equal(ttl_ms, RLOCK__PUSH_US / RLOCK__MS);
+    assert_false(has(s, "f", HOLDER, NULL));
+    assert_waits(s, FRONT, false);
+    assert_waits(s, MIDDLE, true);
+    assert_false(has(s, SCORES, names[FRONT], NULL));
+    assert_false(has(s, TICKETS, names[FRONT], NULL));
+    assert_true(has(s, TICKETS, names[MIDDLE], NULL));
+}
+
+TICKET_TEST(a_head_whose_ticket_is_old_is_told_that_the_lock_is_free)
+{
+    releases(s, FRESH_MS + 1);
+    assert_told(s);
+}
+
+TICKET_TEST(a_head_whose_ticket_is_newer_than_the_servers_clock_is_told)
+{
+    asks(s, FRONT, 1);
+    sim_server_set_clock_offset(s->server, -5 * RLOCK__MS);
+    releases(s, 2);
+    assert_told(s);
+}
+
+TICKET_TEST(a_head_that_nobody_hears_is_granted_nothing)
+{
+    sim_server_disconnect(s->server, s->ears[FRONT]);
+    releases(s, 1);
+    assert_told(s);
+}
+
+TICKET_TEST(a_head_without_a_ticket_is_told)
+{
+    types(s, (const char *const[]){"ZREM", TICKETS, names[FRONT], NULL});
+    releases(s, 1);
+    assert_told(s);
+}
+
+TICKET_TEST(a_peer_in_front_is_told_whatever_stands_beside_it)
+{
+    char ticket[32];
+
+    (void)snprintf(ticket, sizeof(ticket), "%lld", (long long)sim_server_clock_us(s->server));
+    types(s, (const char *const[]){"LPUSH", QUEUE, PEER, NULL});
+    types(s, (const char *const[]){"ZADD", SCORES, "1900000000000", PEER, NULL});
+    types(s, (const char *const[]){"ZADD", TICKETS, ticket, PEER, NULL});
+    types(s, (const char *const[]){"SUBSCRIBE", CHANNEL PEER, NULL});
+    releases(s, 1);
+    assert_false(has(s, "f", PEER, NULL));
+    assert_true(has(s, QUEUE, PEER, NULL));
+}
+
+/* A copy of its release may have run already. */
+TICKET_TEST(the_second_copy_of_a_release_grants_nothing)
+{
+    releases(s, 1);
+    releases(s, 1);
+    assert_true(has(s, "f", names[FRONT], NULL));
+    assert_false(has(s, "f", names[MIDDLE], NULL));
     assert_waits(s, MIDDLE, true);
 }

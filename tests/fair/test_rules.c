@@ -236,7 +236,8 @@ HALL_TEST(a_closed_client_leaves_the_queue, f)
     end_turn(&trio, 1);
 }
 
-/* Trace 9: the release is announced to a head that gives up. */
+/* Trace 9: the release is announced to a head that gives up. To a client with this flag a release
+ * grants nothing. */
 HALL_TEST(a_head_that_gives_up_wakes_the_next, f)
 {
     struct trio trio;
@@ -247,7 +248,8 @@ HALL_TEST(a_head_that_gives_up_wakes_the_next, f)
 
     meet(f, &trio);
     proxy = proxy_start_unix(test_server_unix_url(f->server));
-    slow = client_open_with(f, RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = 20000));
+    slow = client_open_with(f, RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = 20000,
+                                                 .flags = RLOCK_CLIENT_NO_PASS));
     lock = lock_new(f, slow);
     assert_code(rlock_lock(trio.locks[0]), 0);
     actor_begin(trio.waiters[0], act_take, lock, 1000, NULL);

@@ -6,6 +6,8 @@
 #include "fair/hall.h"
 #include "support/raw.h"
 
+#define TICKETS "rlock_fair:{" NAME "}:asks"
+
 enum { N = 3 };
 
 /* A holder and waiters, each of a client of its own, in the order in which they queued. */
@@ -77,7 +79,8 @@ HALL_TEST(each_of_ours_counts_for_a_slot_beyond_the_lease, f)
     test_text(all, sizeof(all), "%s\n%s", line.queue.owners[0], line.queue.owners[1]);
     assert_true(test_server_says(f->server, all, "LRANGE " QUEUE " 0 -1"));
     assert_int_equal(test_server_int(f->server, "ZCARD " SCORES), 2);
-    assert_int_equal(test_server_int(f->server, "DBSIZE"), 3);
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 4);
+    assert_int_equal(test_server_int(f->server, "ZCARD " TICKETS), 2);
     assert_true(test_server_says(f->server, "list", "TYPE " QUEUE));
     assert_true(test_server_says(f->server, "zset", "TYPE " SCORES));
     assert_in_range(test_server_int(f->server, "PTTL " QUEUE), SLOT_MS, 30000 + 2 * SLOT_MS);
@@ -89,10 +92,11 @@ HALL_TEST(each_of_ours_counts_for_a_slot_beyond_the_lease, f)
 
 /* Trace 6: the head is told, on its own channel alone. Its grant changes no score but that of the
  * next head, if that is not a slot beyond the new lease. */
-HALL_TEST(a_release_wakes_the_head_alone, f)
+HALL_TEST(a_release_grants_the_lock_to_the_head_and_tells_it_alone, f)
 {
     struct line line;
-    long long before;
+    long long before, ticket;
+    char words[64];
     int fd = raw_dial(test_server_unix_url(f->server));
     char message[300];
 
@@ -101,6 +105,8 @@ HALL_TEST(a_release_wakes_the_head_alone, f)
     assert_true(
         raw_hears(fd, "*3\r\n$10\r\npsubscribe\r\n$23\r\nredisson_lock__channel*\r\n:1\r\n"));
     before = hall_score(f, line.queue.owners[1]);
+    ticket = test_server_int(f->server, "ZSCORE " TICKETS " %s", line.queue.owners[0]);
+    test_text(words, sizeof(words), "p %s %lld", line.queue.owners[0] + 37, ticket);
     assert_code(rlock_unlock(line.locks[N]), 0);
     assert_code(actor_end(line.actors[0]), 0);
     assert_string_equal(hall_holder(f), line.queue.owners[0]);
@@ -108,8 +114,9 @@ HALL_TEST(a_release_wakes_the_head_alone, f)
     assert_int_equal(hall_queued(f), 1);
     test_text(message, sizeof(message),
               "*4\r\n$8\r\npmessage\r\n$23\r\nredisson_lock__channel*\r\n$%zu\r\n" CHANNEL
-              ":%s\r\n$1\r\n0\r\n",
-              strlen(CHANNEL) + 1 + strlen(line.queue.owners[0]), line.queue.owners[0]);
+              ":%s\r\n$%zu\r\n%s\r\n",
+              strlen(CHANNEL) + 1 + strlen(line.queue.owners[0]), line.queue.owners[0],
+              strlen(words), words);
     assert_true(raw_hears(fd, message));
     assert_string_equal(raw_hear_within(fd, 50), "");
     assert_code(actor_do(line.actors[0], act_unlock, line.locks[0], 0, NULL), 0);

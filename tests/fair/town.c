@@ -16,18 +16,10 @@
 #define SPIN_MS 20       /* a Redisson that is told 0 asks at once; here not quite */
 #define LEFT_ALONE 6000  /* who was stopped may be taken for dead so long afterwards */
 #define PEERS_SLEEP 5000 /* of ours, at most */
+#define PUSH_MS (RLOCK__PUSH_US / RLOCK__MS)
+#define FULL_AFTER_MS 100 /* a hold that a release granted is renewed */
 
 static void begin(struct town_person *person);
-
-int64_t town_below(struct town *town, int64_t n)
-{
-    return rlock__random_below(&town->random, n);
-}
-
-bool town_chance(struct town *town, int64_t per_mille)
-{
-    return town_below(town, 1000) < per_mille;
-}
 
 static int64_t about(struct town *town, int64_t ms)
 {
@@ -41,9 +33,11 @@ struct message {
     struct rlock__timer timer;
     struct town_person *person;
     unsigned call;
+    int64_t ticket; /* of a grant by release; 0: it is none */
 };
 
 static void wake(struct town_person *person);
+static bool takes(struct town_person *person, int64_t ticket);
 
 static void on_message(struct rlock__timer *timer, int64_t now)
 {
@@ -54,7 +48,7 @@ static void on_message(struct rlock__timer *timer, int64_t now)
         rlock__timer_set(&person->town->timers, timer, person->stopped_until);
         return;
     }
-    if (message->call == person->calls && person->conn != 0) {
+    if (message->call == person->calls && person->conn != 0 && !takes(person, message->ticket)) {
         wake(person);
     }
     free(message);
@@ -81,6 +75,7 @@ static void on_frame(void *payload, uint64_t conn, const char *bytes, size_t len
         message = calloc(1, sizeof(*message));
         message->person = person;
         message->call = person->calls;
+        message->ticket = town_ticket_in(bytes, len);
         message->timer.fire = on_message;
         rlock__timer_set(&town->timers, &message->timer,
                          town->now + 1 + town_below(town, town->delay));
@@ -92,40 +87,6 @@ static void on_unref(struct rlock__core *core)
     (void)core;
 }
 
-static void tell_time(struct town *town)
-{
-    sim_server_set_time(town->server, town->now * 1000);
-}
-
-void town_type(struct town *town, const char *const *words)
-{
-    tell_time(town);
-    (void)sim_server_words(town->server, town->conn, words);
-    town_see(town, NULL);
-}
-
-/* Where the server does not say how many hear a channel, this is what the scripts meet. */
-static const struct rlock__script *without_counts(const struct rlock__script *script)
-{
-    static struct rlock__script copies[8];
-    static char texts[8][16384];
-    static size_t n;
-    char *at;
-
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(copies[i].name, script->name) == 0) {
-            return &copies[i];
-        }
-    }
-    (void)snprintf(texts[n], sizeof(texts[n]), "%s", script->body);
-    for (at = strstr(texts[n], "'numsub'"); at != NULL; at = strstr(at, "'numsub'")) {
-        memcpy(at, "'nobody'", 8);
-    }
-    copies[n] = *script;
-    copies[n].body = texts[n];
-    return &copies[n++];
-}
-
 /* Runs a command that the kind built, now and then twice. */
 static void run(struct town_person *person, struct rlock__cmd *cmd)
 {
@@ -133,8 +94,8 @@ static void run(struct town_person *person, struct rlock__cmd *cmd)
     struct rlock__buf bytes = {0};
     int copies = town_below(town, 100) < town->resends ? 2 : 1;
 
-    tell_time(town);
-    cmd->script = town->counts_unknown ? without_counts(cmd->script) : cmd->script;
+    town_tell_time(town);
+    cmd->script = town->counts_unknown ? town_without_counts(cmd->script) : cmd->script;
     (void)rlock__cmd_encode(cmd, true, &bytes);
     for (int i = 0; i < copies; i++) {
         (void)sim_server_command(town->server, town->conn, bytes.data, bytes.len);
@@ -260,6 +221,7 @@ static void our_release(struct town_person *person)
 
     rlock__fair_ops.release(person->town->spec, &args, &cmd);
     person->waits = false;
+    person->holds_until = 0; /* the script may grant the lock to another one */
     run(person, &cmd);
     go_away(person);
 }
@@ -287,6 +249,10 @@ static void our_answer(struct town_person *person)
     struct rlock__answer *answer = &person->answer;
     int64_t pause = answer->recheck_ms;
 
+    if (answer->ticket != 0 && answer->ticket != person->ticket) {
+        person->ticket = answer->ticket;
+        person->entered_at = person->asked_at;
+    }
     if (answer->outcome == RLOCK__DONE) {
         is_granted(person);
     } else if (person->habit.wait == 0) {
@@ -312,15 +278,47 @@ static void our_attempt(struct town_person *person)
                                .count = 1,
                                .lease_ms = person->habit.lease,
                                .waits = person->conn != 0,
+                               .may_push = !town->is_plain,
                                .hint = person->answer.hint};
     struct rlock__cmd cmd = {0};
 
     rlock__fair_ops.acquire(town->spec, &args, &cmd);
     person->stale = false;
+    person->asked_at = town->now;
     run(person, &cmd);
     read_reply(person);
     person->holds_until = town->now + person->habit.lease;
     after(person, one_way(town), our_answer);
+}
+
+/* The lease of a grant by release is made full. */
+static void our_renewal(struct town_person *person)
+{
+    char lease[24];
+
+    person->is_short = false;
+    if (strcmp(person->town->holder, person->name) == 0) {
+        (void)snprintf(lease, sizeof(lease), "%lld", (long long)person->habit.lease);
+        town_type(person->town, (const char *const[]){"PEXPIRE", TOWN_LOCK, lease, NULL});
+        person->holds_until = person->town->now + person->habit.lease;
+    }
+    hold_on(person);
+}
+
+/* A message says that a release granted the lock to it. Returns whether it takes that for true. */
+static bool takes(struct town_person *person, int64_t ticket)
+{
+    int64_t until = person->entered_at + PUSH_MS;
+
+    if (ticket == 0 || person->state != TOWN_SLEEPS || ticket != person->ticket ||
+        until - person->town->now < PUSH_MS / 2) {
+        return false;
+    }
+    person->holds_until = until;
+    person->is_short = true;
+    person->town->report.pushed++;
+    is_granted(person);
+    return true;
 }
 
 /* ---- Peers ---- */
@@ -345,7 +343,7 @@ static int64_t run_peer(struct town_person *person, enum peer_verb verb)
     struct sim_resp *tree;
     int64_t result;
 
-    tell_time(town);
+    town_tell_time(town);
     peer_spell(&town->peers[verb], &values, &command);
     (void)sim_server_words(town->server, town->conn, command.argv);
     town_see(town, person);
@@ -442,7 +440,11 @@ static void hold_on(struct town_person *person)
     int64_t left = person->gives_back_at - person->town->now, pause = person->habit.lease / 3;
     bool renews = person->habit.is_peer && left > pause;
 
-    after(person, renews ? pause : left, renews ? peer_renews : give_back);
+    if (person->is_short && left > FULL_AFTER_MS) {
+        after(person, FULL_AFTER_MS, our_renewal);
+    } else {
+        after(person, renews ? pause : left, renews ? peer_renews : give_back);
+    }
 }
 
 static void begin(struct town_person *person)
@@ -457,7 +459,8 @@ static void begin(struct town_person *person)
     person->deadline =
         person->habit.wait < 0 ? RLOCK__NEVER : town->now + rlock__max(person->habit.wait, 0);
     person->answer = (struct rlock__answer){0};
-    person->stale = false;
+    person->stale = person->is_short = false;
+    person->ticket = 0;
     after(person, one_way(town),
           !is_peer                                               ? our_attempt
           : person->habit.hears_first && person->habit.wait != 0 ? peer_subscription
@@ -524,7 +527,7 @@ void town_run(struct town *town, int64_t ms)
         tick(town);
     }
     town->now = end;
-    tell_time(town);
+    town_tell_time(town);
 }
 
 bool town_run_until_granted(struct town *town, const struct town_person *person, uint64_t grants,

@@ -44,14 +44,17 @@ struct town_person {
     int64_t deadline; /* of its call; RLOCK__NEVER none */
     int64_t began_at; /* its call */
     int64_t holds_until, gives_back_at;
-    int64_t stopped_until, unwell_until; /* it was stopped; it may be taken for dead */
+    int64_t ticket, asked_at, entered_at; /* of its latest attempt, and of that with the ticket */
+    bool is_short;                        /* a release granted its hold, and it was not renewed */
+    int64_t stopped_until, unwell_until;  /* it was stopped; it may be taken for dead */
     bool waits, stale;
     struct rlock__answer answer;
     uint64_t grants, refusals;
 };
 
 struct town_report {
-    uint64_t grants, dead_removed, inversions, thrown_by_ours, thrown_by_peers, second_holders;
+    uint64_t grants, pushed, dead_removed, inversions, thrown_by_ours, thrown_by_peers,
+        second_holders;
     uint64_t endless;     /* times that one of ours stood in a queue without an end */
     int64_t longest_wait; /* of one of ours or of a peer that was granted it, in ms */
     double worst_head;    /* slots that any head had beyond what was left of the lease */
@@ -77,6 +80,7 @@ struct town {
     int64_t delay, loss; /* one way, at most, in ms; percent of messages */
     int64_t resends;     /* percent of our commands that arrive twice */
     bool counts_unknown; /* the server does not say how many hear a channel */
+    bool is_plain;       /* releases grant nothing */
     struct town_report report;
 };
 
@@ -101,6 +105,15 @@ void town_type(struct town *town, const char *const *words);
 /* Chance: a number below n; and whether it is one of so many in a thousand. */
 int64_t town_below(struct town *town, int64_t n);
 bool town_chance(struct town *town, int64_t per_mille);
+
+/* ---- town_basics.c ---- */
+
+/* Tells the server what time it is. */
+void town_tell_time(struct town *town);
+/* The script as it meets a server that does not say how many hear a channel. */
+const struct rlock__script *town_without_counts(const struct rlock__script *script);
+/* The ticket of the message "p number ticket" in a frame; 0: it is another one. */
+int64_t town_ticket_in(const char *bytes, size_t len);
 
 /* ---- town_watch.c ---- */
 

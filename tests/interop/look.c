@@ -148,6 +148,13 @@ static bool is_expiring_token(const struct pair *pair, const char *key)
     return kind_is_group(pair->kind) && strncmp(key, "redisson_lock_token:", 20) == 0;
 }
 
+/* Whether it is of ours alone: another library does not look at it. */
+static bool is_ours_alone(const char *key)
+{
+    return strncmp(key, "rlock_wait:", 11) == 0 ||
+           (strncmp(key, "rlock_fair:", 11) == 0 && strstr(key, ":asks") != NULL);
+}
+
 void look_at_keys(FILE *out, const struct pair *pair, struct test_server *server,
                   struct moment *moment)
 {
@@ -163,9 +170,8 @@ void look_at_keys(FILE *out, const struct pair *pair, struct test_server *server
                 keys[j] = swapped;
             }
         }
-        if (strncmp(keys[i], "redisson_unlock_latch:", 22) != 0 &&
-            strncmp(keys[i], "rlock_wait:", 11) != 0 && !is_left_over(server, keys[i]) &&
-            !is_expiring_token(pair, keys[i])) {
+        if (strncmp(keys[i], "redisson_unlock_latch:", 22) != 0 && !is_ours_alone(keys[i]) &&
+            !is_left_over(server, keys[i]) && !is_expiring_token(pair, keys[i])) {
             note_time(pair, server, moment, keys[i]);
             print_key(out, pair, server, keys[i]);
         }

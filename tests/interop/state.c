@@ -11,8 +11,8 @@
  * lock, may succeed with Redisson. Its writers add the leases of their levels up: ours need not. In
  * a fair queue a tryLock() of its own has a slot as long as it waits, ours a whole one. The queue
  * has no end there, and a late one while one of ours stands in it. A 0 right after a 1 on the same
- * channel says nothing new to Redisson. The queue that clients of ours stand in, and its channels,
- * are nothing to Redisson either.
+ * channel says nothing new to Redisson. The queue that clients of ours stand in, its channels, and
+ * the tickets of a fair lock are nothing to Redisson either.
  *
  * Of a group each member is compared, on its server. Redisson takes members with a lease of
  * twice what it waits, which shows in the TTLs of renewed and of unlocked levels and of a reader's

@@ -73,9 +73,17 @@ FIXTURE_WITH_TEST(sixteen_clients_of_a_fenced_lock_send_at_most_four_scripts_a_g
     wants_few_scripts(f);
 }
 
+static const struct kind fair = {.name = "fair", .make = rlock_fair_new};
+
+FIXTURE_WITH_TEST(sixteen_clients_of_a_fair_lock_send_at_most_four_scripts_a_grant, f,
+                  .kind = &fair)
+{
+    wants_few_scripts(f);
+}
+
 /* One release in 32 leaves the lock free. After a stall of this machine the lease may be full
  * before the test has seen it short. */
-LOCK_TEST(a_hold_that_a_release_granted_outlives_its_first_lease, f)
+static void outlives_its_first_lease(struct fixture *f, const char *queue)
 {
     enum { ROUNDS_MOST = 20, PUSHED_MS = 2000 };
 
@@ -87,8 +95,7 @@ LOCK_TEST(a_hold_that_a_release_granted_outlives_its_first_lease, f)
     for (int i = 0; i < ROUNDS_MOST && !was_short; i++) {
         assert_code(rlock_lock(held), 0);
         actor_begin(actor, act_take, lock, RLOCK_FOREVER, NULL);
-        assert_true(
-            TEST_EVENTUALLY(test_server_int(f->server, "ZCARD rlock_wait:{" NAME "}") == 1, 5000));
+        assert_true(TEST_EVENTUALLY(test_server_int(f->server, "ZCARD %s", queue) == 1, 5000));
         assert_code(rlock_unlock(held), 0);
         assert_code(actor_end(actor), 0);
         was_short = test_server_int(f->server, "PTTL " NAME) <= PUSHED_MS;
@@ -97,4 +104,14 @@ LOCK_TEST(a_hold_that_a_release_granted_outlives_its_first_lease, f)
         assert_code(actor_do(actor, act_unlock, lock, 0, NULL), 0);
     }
     assert_true(was_short);
+}
+
+LOCK_TEST(a_hold_that_a_release_granted_outlives_its_first_lease, f)
+{
+    outlives_its_first_lease(f, "rlock_wait:{" NAME "}");
+}
+
+FIXTURE_WITH_TEST(a_fair_hold_that_a_release_granted_outlives_its_first_lease, f, .kind = &fair)
+{
+    outlives_its_first_lease(f, "rlock_fair:{" NAME "}:asks");
 }

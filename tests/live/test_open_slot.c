@@ -215,9 +215,11 @@ CLUSTER_TEST(a_reader_whose_longest_level_has_moved_keeps_its_lease_when_others_
     assert_null(rlock_free(reads[1]));
 }
 
+/* To a client with this flag a release grants nothing: it has to ask. */
 CLUSTER_TEST(a_fair_waiter_comes_in_when_the_slot_is_whole_again, f)
 {
-    struct rlock_client *clients[2] = {client_open(f), client_open(f)};
+    struct rlock_client *clients[2] = {
+        client_open(f), client_open_with(f, RLOCK_CLIENT_OPTS(.flags = RLOCK_CLIENT_NO_PASS))};
     struct actor *waiter = actor_open(f);
     struct rlock_handle *held, *wanted;
     int64_t closing_us;

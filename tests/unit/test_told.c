@@ -356,3 +356,109 @@ TOLD_TEST(a_pushed_grant_that_no_call_waits_for_is_given_back)
     assert_non_null(s->alone.core.recovery.tickets);
     assert_int_equal(s->alone.core.recovery.tickets->number, 1);
 }
+
+/* ---- The same for a fair lock ---- */
+
+#define FAIR_OWN "redisson_lock__channel:{f}:11111111-0000-8000-8000-000000000001:3"
+#define TICKET 1700000000000000
+#define GRANT "p 3 1700000000000000"
+
+/* The fair call's attempt found the lock busy. It is the first one behind the holder, and has this
+ * ticket. */
+static void is_queued(struct scene *s, int64_t ticket, int64_t now)
+{
+    const struct rlock__value values[] = {
+        {.type = RLOCK__REPLY_INT, .num = 0},
+        {.type = RLOCK__REPLY_INT, .num = 30000},
+        {.type = RLOCK__REPLY_STR, .str = HOLDER, .len = strlen(HOLDER)},
+        {.type = RLOCK__REPLY_INT, .num = 1},
+        {.type = RLOCK__REPLY_INT, .num = 0},
+        {.type = RLOCK__REPLY_INT, .num = 0},
+        {.type = RLOCK__REPLY_INT, .num = ticket}};
+    struct rlock__link *link = alone_link(&s->alone.core);
+
+    alone_carry(&link->pipeline);
+    rlock__core_reply(link, link->pipeline.gen,
+                      &(struct rlock__reply){.v = values, .n = 7, .is_array = true}, now);
+}
+
+static void fair_hears(struct scene *s, const char *message, int64_t now)
+{
+    hears_on(s, FAIR_OWN, "message", message, now);
+}
+
+static void begin_fair(struct scene *s)
+{
+    struct rlock__spec *fair;
+
+    begin(s);
+    fair = rlock__spec_new(&s->alone.core, &rlock__fair_ops, rlock__bytes_of("f"), NULL);
+    s->other = alone_call(&s->alone, RLOCK__ACQUIRE);
+    s->other.spec = fair;
+    s->other.acquire.wait_us = -1;
+    rlock__core_begin(&s->alone.core, &s->other, NOW);
+    (void)rlock__spec_unref(fair); /* the hold has it */
+    is_queued(s, 0, NOW);
+    hears_on(s, FAIR_OWN, "subscribe", "", NOW); /* and asks again */
+    is_queued(s, TICKET, NOW);
+    assert_int_equal(s->other.step, RLOCK__SLEEPING);
+    assert_int_equal(s->other.number, 3);
+}
+
+#define FAIR_TEST(name) TEST_AROUND(name, struct scene, s, begin_fair(s), end(s))
+
+FAIR_TEST(a_fair_grant_counts_from_the_attempt_that_has_its_ticket)
+{
+    const int64_t then = NOW + 400 * RLOCK__MS;
+
+    fair_hears(s, GRANT, then);
+    assert_int_equal(s->other.step, RLOCK__COMPLETE);
+    assert_int_equal(s->other.code, 0);
+    assert_int_equal(s->other.acquire.valid_until,
+                     rlock__valid_until(&s->alone.core, NOW, RLOCK__PUSH_US));
+    rlock__core_tick(&s->alone.core, then + 101 * RLOCK__MS);
+    assert_int_equal(alone_link(&s->alone.core)->renewing, 1);
+}
+
+/* An attempt that got no answer may have a ticket, too. */
+FAIR_TEST(a_fair_grant_counts_from_the_first_attempt_without_an_answer)
+{
+    const int64_t asked_at = NOW + 200 * RLOCK__MS, then = NOW + 700 * RLOCK__MS;
+    const struct rlock__value oom = {.type = RLOCK__REPLY_ERROR, .str = "OOM", .len = 3};
+    struct rlock__link *link = alone_link(&s->alone.core);
+
+    fair_hears(s, "0", asked_at);
+    alone_carry(&link->pipeline);
+    rlock__core_reply(link, link->pipeline.gen, &(struct rlock__reply){.v = &oom, .n = 1},
+                      asked_at);
+    fair_hears(s, "0", then);
+    is_queued(s, TICKET + 1, then);
+    fair_hears(s, "p 3 1700000000000001", then);
+    assert_int_equal(s->other.code, 0);
+    assert_int_equal(s->other.acquire.valid_until,
+                     rlock__valid_until(&s->alone.core, asked_at, RLOCK__PUSH_US));
+}
+
+FAIR_TEST(a_fair_grant_by_another_ticket_is_asked_about)
+{
+    fair_hears(s, "p 3 1699999999999999", NOW);
+    assert_int_equal(s->other.step, RLOCK__ASKING);
+    assert_null(s->other.view);
+}
+
+FAIR_TEST(a_fair_grant_that_is_half_over_is_asked_about)
+{
+    fair_hears(s, GRANT, NOW + 1100 * RLOCK__MS);
+    assert_int_equal(s->other.step, RLOCK__ASKING);
+    assert_null(s->other.view);
+}
+
+FAIR_TEST(a_fair_grant_while_a_call_asks_is_asked_about)
+{
+    fair_hears(s, "0", NOW);
+    assert_int_equal(s->other.step, RLOCK__ASKING);
+    fair_hears(s, GRANT, NOW);
+    is_queued(s, TICKET, NOW);
+    assert_int_equal(s->other.step, RLOCK__ASKING);
+    assert_null(s->other.view);
+}

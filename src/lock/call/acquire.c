@@ -282,6 +282,12 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     }
 }
 
+/* Whether it has found the lock busy, or others here wait for it. */
+static bool waits(const struct rlock__call *call)
+{
+    return call->acquire.queue != NULL || call->channel != NULL;
+}
+
 void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
 {
     struct rlock__core *core = call->core;
@@ -291,7 +297,7 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
         return;
     }
     rlock__acquire_follow(call);
-    if (!rlock__hold_prepare(call) || (rlock__call_enters(call) && !rlock__entry_prepare(call))) {
+    if (!rlock__hold_prepare(call) || (waits(call) && !rlock__entry_prepare(call))) {
         rlock__acquire_starve(call, now);
         return;
     }

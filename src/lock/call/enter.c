@@ -44,9 +44,22 @@ static bool may_push(const struct rlock__call *call)
            rlock__acks_needed(rlock__route(call->spec)->server) == 0;
 }
 
+/* Whether a release may grant a fair lock to the call. The call stands in the queue of the kind,
+ * and its attempt has a ticket. */
+static bool has_ticket(const struct rlock__call *call)
+{
+    return call->core->opts.queues && (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0 &&
+           call->channel != NULL && call->acquire.target == 1 && may_push(call);
+}
+
 bool rlock__entry_prepare(struct rlock__call *call)
 {
-    assert(rlock__call_enters(call));
+    if (has_ticket(call)) {
+        return rlock__entry_get(call);
+    }
+    if (!rlock__call_enters(call)) {
+        return true;
+    }
     if (!rlock__queue_is_head(call)) {
         return true; /* a call whose wait ends asks although it is not the head */
     }
@@ -61,15 +74,19 @@ void rlock__entry_ask(struct rlock__call *call, struct rlock__args *args, int64_
     struct rlock__acquire *acquire = &call->acquire;
     struct rlock__entry *entry = acquire->entry;
 
-    assert(rlock__call_enters(call) && acquire->target == 1);
-    args->waits = rlock__channel_is_live(call);
+    assert(acquire->target == 1);
     entry->ask_at = 0;
+    entry->asked_at = entry->asked_at != 0 ? entry->asked_at : now;
+    entry->is_pushed = false; /* the answer says what counts */
+    if (!rlock__call_enters(call)) {
+        args->may_push = entry->may_push = has_ticket(call);
+        return;
+    }
+    args->waits = rlock__channel_is_live(call);
     if (!acquire->enqueued) { /* an entry keeps its form */
         entry->span = span_for(call);
         entry->may_push = may_push(call);
     }
-    entry->asked_at = entry->asked_at != 0 ? entry->asked_at : now;
-    entry->is_pushed = false;         /* the answer says what counts */
     acquire->enqueued |= args->waits; /* also if the answer is lost */
     args->enters = acquire->enqueued; /* a grant takes out its entry */
     args->span = entry->span;
@@ -86,9 +103,13 @@ bool rlock__entry_busy(struct rlock__call *call, const struct rlock__answer *ans
         return false;
     }
     entry->place = answer->place;
-    if (answer->place > 0 && (answer->hint != entry->ticket || entry->entered_at == 0)) {
-        entry->ticket = answer->hint;
+    if (answer->ticket != 0 && (answer->ticket != entry->ticket || entry->entered_at == 0)) {
+        entry->ticket = answer->ticket;
         entry->entered_at = entry->asked_at;
+    }
+    if (!rlock__call_enters(call)) {
+        entry->asked_at = 0;
+        return false;
     }
     entry->is_foreign = is_out || rlock__owner_is_foreign(answer->holder);
     entry->asked_at = 0;
