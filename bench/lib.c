@@ -55,17 +55,23 @@ static void *open_clients(const struct bench_run *run)
     return clients;
 }
 
-static struct rlock_handle *make(struct rlock_client *client, const char *kind, const char *name)
+static struct rlock_handle *make_with(struct rlock_client *client, const char *kind,
+                                      const char *name, const struct rlock_opts *opts)
 {
     struct rlock_handle *lock = NULL;
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (strcmp(kinds[i].name, kind) == 0) {
-            must(kinds[i].make(client, name, NULL, &lock), name);
+            must(kinds[i].make(client, name, opts, &lock), name);
             return lock;
         }
     }
     test_die("no kind %s", kind);
+}
+
+static struct rlock_handle *make(struct rlock_client *client, const char *kind, const char *name)
+{
+    return make_with(client, kind, name, NULL);
 }
 
 /* A multi-lock of names on one server, or a RedLock of one name on several. */
@@ -108,6 +114,21 @@ static void start(struct bench_worker *worker)
     } else {
         locks->lock = make(clients->of_server[0], run->row->kind, name);
     }
+    worker->state = locks;
+}
+
+/* Its unlocks do not wait for the answer. */
+static void start_sending(struct bench_worker *worker)
+{
+    const struct bench_run *run = worker->run;
+    const struct clients *clients = run->shared;
+    struct locks *locks = calloc(1, sizeof(*locks));
+    char name[16];
+
+    TEST_CHECK(locks != NULL);
+    bench_name(run, worker->index, name);
+    locks->lock = make_with(clients->of_server[0], run->row->kind, name,
+                            RLOCK_OPTS(.flags = RLOCK_LOCK_SENT_UNLOCK));
     worker->state = locks;
 }
 
@@ -173,6 +194,11 @@ static const char does[] = "re-entry, wake-up, renewal, loss";
 
 const struct bench_variant lib_pair = {
     .name = "rlock", .open = open_clients, .start = start, .op = take_pair, .does = does};
+const struct bench_variant lib_pair_sent = {.name = "rlock, sent",
+                                            .open = open_clients,
+                                            .start = start_sending,
+                                            .op = take_pair,
+                                            .does = does};
 const struct bench_variant lib_contend = {
     .name = "rlock", .open = open_clients, .start = start, .op = contend, .does = does};
 const struct bench_variant lib_read_write = {

@@ -32,6 +32,18 @@ OWN(fair);
 OWN(read);
 OWN(write);
 
+static const struct bench_row far = {
+    .name = "far",
+    .about =
+        "lock + unlock over a network, each thread a name of its own; cases: threads, delay one "
+        "way; latency: of both",
+    .kind = "reentrant",
+    .variant = {&lib_pair, &lib_pair_sent, &floor_each},
+    .cases = {{.name = "1, 500us", .procs = 1, .threads = 1, .delay_us = 500},
+              {.name = "8, 500us", .procs = 1, .threads = 8, .delay_us = 500},
+              {.name = "1, 5ms", .procs = 1, .threads = 1, .delay_us = 5000}},
+};
+
 static const struct bench_row one = {
     .name = "one",
     .about = "one name for all; cases: processes x threads, hold; latency: of the lock alone",
@@ -174,11 +186,11 @@ const struct bench_row *const bench_rows[] = {
     &own_reentrant, &own_nonreentrant,
     &own_spin,      &own_fenced,
     &own_fair,      &own_read,
-    &own_write,     &one,
-    &fleet,         &fair,
-    &read_write,    &multi,
-    &redlock,       &burst,
-    &wake,          &renew,
-    &beside,        &run,
-    NULL,
+    &own_write,     &far,
+    &one,           &fleet,
+    &fair,          &read_write,
+    &multi,         &redlock,
+    &burst,         &wake,
+    &renew,         &beside,
+    &run,           NULL,
 };
