@@ -7,7 +7,8 @@
 -- ARGV[4] 1: may enqueue; ARGV[5] 1: no peer stood in front at the last reply; ARGV[6] PUBLISH, SPUBLISH or BOTH;
 -- ARGV[7] channel, the head's own being this:owner; ARGV[8] whose receivers count: '' this server's, where there is no
 -- cluster; a node's id: that node's; '-' nobody's yet: then nobody is dead because he has no receiver here; ARGV[9] 1: a
--- release may grant the lock to the owner. Then the time of this attempt is noted: it is the owner's ticket.
+-- release may grant the lock to the owner. Then the time of this attempt is noted: it is the owner's ticket; ARGV[10]
+-- 'asking' if the slot is on its way here: then nobody gets a ticket, since tickets that are here already could not come
 -- Replies {1} granted; {0, PTTL, the holder or '', place in the queue or 0, peers in front, how many in front may yet
 -- come, ticket or 0} busy.
 -- Shapes 1 0isiiii
@@ -18,7 +19,7 @@
 local key, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, lease, slot = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local waits, alone, way, channel, settled = ARGV[4] == '1', ARGV[5] == '1', ARGV[6], ARGV[7], ARGV[8]
-local asks = notes .. ':asks' -- the tickets, by owner. Who has none is told to ask, so this key may get lost
+local asks = 'rlock_fair_asks' .. notes:sub(11) -- the tickets, by owner. Who has none is told to ask: they may get lost
 local raise = include 'parts/raise'
 local reply, ttl = raise(key, owner, lease, 1)
 if reply then
@@ -223,8 +224,10 @@ if free and (not head or head == owner) then
   if head then
     redis.call('zrem', scores, owner)
     redis.call('lrem', queue, 1, owner)
-    redis.pcall('zrem', asks, owner)
     head = redis.call('lindex', queue, 0)
+  end
+  if waits then
+    redis.pcall('zrem', asks, owner)
   end
   if head then
     free, base = false, now + lease
@@ -298,7 +301,7 @@ if free and head then
   announce(way, channel .. ':' .. head, '0')
 end
 local ticket = 0
-if waits and ARGV[9] == '1' then
+if waits and ARGV[9] == '1' and ARGV[10] ~= 'asking' then
   ticket = time[1] * 1000000 + time[2]
   local noted = redis.pcall('zadd', asks, string.format('%.0f', ticket), owner)
   ticket = type(noted) == 'number' and type(redis.pcall('pexpire', asks, 60000)) == 'number' and ticket or 0

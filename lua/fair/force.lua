@@ -21,6 +21,7 @@ for _, name in ipairs(dead) do
   redis.pcall('zrem', scores, name)
   redis.pcall('lrem', queue, 0, name)
   redis.pcall('hdel', notes, name)
+  redis.pcall('zrem', 'rlock_fair_asks' .. notes:sub(11), name)
 end
 local head = redis.pcall('lindex', queue, 0) -- of another type the queue is somebody else's
 if not head and #dead > 0 then

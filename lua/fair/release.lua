@@ -11,7 +11,7 @@
 -- cannot end sooner than 2 s after that. Peers do not know such a message: to them a free lock is announced.
 -- Shapes 1i -i
 -- Atomic because queue, scores, notes and lock are one state. One hash slot by the name's tag, the channels too.
--- The first write is one that a full server still allows; the announcement comes last, and may fail.
+-- The first write is one that a full server still allows; the announcement may fail.
 -- Only the hash must be there. What cannot be looked at beside it, since the slot is being moved, counts as gone.
 local key, owner, count, lease, slot = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local way, channel, queue, scores, notes = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
@@ -19,7 +19,7 @@ if count > 0 then
   local lower = include 'parts/lower'
   return lower(key, owner, count, lease)
 end
-local asks, announce, set_ends = notes .. ':asks', include 'parts/announce', include 'parts/ends'
+local asks, announce, set_ends = 'rlock_fair_asks' .. notes:sub(11), include 'parts/announce', include 'parts/ends'
 local numsub, is_moving = way == 'PUBLISH' and 'numsub' or 'shardnumsub', ARGV[10] == 'asking'
 local head = redis.pcall('lindex', queue, 0)
 local time = head and redis.call('time') or {0, 0}
@@ -54,7 +54,7 @@ end
 
 -- Whether the head may be granted the lock: its ticket is new, and it hears its channel. Returns the ticket.
 local function ticket_of(head)
-  local ticket = type(head) == 'string' and ours(head) and redis.pcall('zscore', asks, head)
+  local ticket = type(head) == 'string' and head ~= owner and ours(head) and redis.pcall('zscore', asks, head)
   local age = type(ticket) == 'string' and time[1] * 1000000 + time[2] - ticket
   if age and age >= 0 and age <= 750000 and way ~= 'BOTH' and not is_moving and redis.pcall('hlen', key) == 1 and
       redis.pcall('hexists', key, owner) == 1 and not redis.pcall('zscore', scores, owner) then
@@ -66,6 +66,7 @@ end
 -- The hash is never empty in between: while its slot is being moved, a key that is not there cannot be made. The first
 -- write is one that a full server allows; then it allows the others. Returns whether the head has the lock and knows it.
 local function grant(head, ticket)
+  local lease = math.max(redis.call('pttl', key), 2000) -- the client makes the lease as long as its own soon
   redis.call('pexpire', key, 2000)
   if type(redis.pcall('hset', key, head, '1')) ~= 'number' then
     return false
@@ -78,15 +79,12 @@ local function grant(head, ticket)
   redis.pcall('lrem', queue, 1, head)
   redis.pcall('zrem', scores, head)
   redis.pcall('zrem', asks, head)
-  redis.pcall('hdel', notes, head)
-  local behind = redis.pcall('lindex', queue, 0)
-  if not behind then
-    redis.pcall(type(redis.pcall('hlen', notes)) == 'number' and 'del' or 'exists', notes)
+  local noted, behind = redis.pcall('hdel', notes, head), redis.pcall('lindex', queue, 0)
+  if not behind and type(noted) == 'number' then
+    redis.pcall('del', notes)
   elseif type(behind) == 'string' then
-    set_score(behind, now + 2000)
-    if not ours(behind) then -- the head may have been the last of ours
-      set_ends(queue, scores, slot, now)
-    end
+    set_score(behind, now + lease)
+    set_ends(queue, scores, slot, now, ours(behind)) -- the head may have been the last of ours
   end
   return true
 end

@@ -12,6 +12,7 @@
 #define FENCED "fenced"
 #define FAIR "fair"
 #define RW "read/write"
+#define NO_GRANT "a release does not grant a fair lock, so the next waiter has to ask"
 #define NO_QUEUE "waiting processes cannot queue, so each of them asks at each release"
 
 /* RPUSH alone would leave a list for ever if the connection broke before DEL. */
@@ -151,6 +152,7 @@ static const struct name {
     {NO_KEY, "redisson_lock_queue:", RLOCK__FOR_FAIR, FAIR},
     {NO_KEY, "redisson_lock_timeout:", RLOCK__FOR_FAIR, FAIR},
     {NO_KEY, "rlock_fair:", RLOCK__FOR_FAIR, FAIR},
+    {NO_KEY, "rlock_fair_asks:", RLOCK__FOR_EASE, NO_GRANT},
     {NO_KEY, "", RLOCK__FOR_RW, RW},
     {NO_KEY, "rlock_writer_waits:", RLOCK__FOR_RW, RW},
     {NO_KEY, "rlock_wait:", RLOCK__FOR_EASE, NO_QUEUE},

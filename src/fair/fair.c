@@ -2,7 +2,8 @@
 /*
  * The fair lock: Redisson's FairLock and, by option, NonReentrantFairLock. First come, first served
  * as the server saw it: a list holds the waiters' owners, a sorted set until when each of them
- * counts; a release wakes the head alone, on a channel of its own.
+ * counts; a release grants the lock to the head, or wakes the head alone, on a channel of its
+ * own.
  *
  * A head that died would stop the queue. So whoever finds the lock free under another head notes on
  * the server what it sees of those in front, where every caller of every process adds to it: one

@@ -142,21 +142,22 @@ struct rlock__call_place {
 
 #define RLOCK__PUSH_US (2 * RLOCK__SECOND) /* the lease that a release grants: enter.h */
 
-/* What a call has that enters the lock's queue on the server: lock/call/enter.h. */
+/* What a call has that enters the lock's queue on the server, or waits for a fair lock:
+ * lock/call/enter.h. */
 struct rlock__entry {
     struct rlock__channel *common, *marker; /* it hears other libraries; NULL: it does not */
     struct rlock__call_place hears;         /* in common.hearers */
     int64_t ask_at;                         /* a message says to ask then; 0: none does */
     int64_t marks;                          /* turns of others that it lets pass */
     int64_t place;                          /* by its latest answer; 0: not in the queue */
-    int64_t ticket;                         /* its order there; it comes back by it; 0: none yet */
-    int64_t asked_at;   /* its first attempt since the latest busy answer began; 0: none did */
+    int64_t ticket;   /* a release grants the lock by it; in a queue also its order; 0: none yet */
+    int64_t asked_at; /* its first attempt since the latest busy answer began; 0: none did */
     int64_t entered_at; /* asked_at of the answer that named this ticket first; 0: none did */
     uint64_t token;     /* is_pushed: of a fenced lock */
     uint8_t span;       /* of a reservation for it: lua/parts/give.lua */
     bool is_counted;    /* the marks before it were counted */
     bool is_foreign;    /* another library holds the lock, or may hold it */
-    bool may_push;      /* its form says that a release may grant it the lock */
+    bool may_push;      /* it told the server that a release may grant it the lock */
     bool is_pushed;     /* a release did, and a message has just said so */
 };
 
@@ -206,7 +207,7 @@ struct rlock__acquire {
     struct rlock__ack ack;       /* asks whether enough replicas have its grant */
     int64_t granted_t0;          /* the t0 of its grant */
     int64_t hint;                /* from its latest answer, for its next attempt */
-    struct rlock__entry *entry;  /* NULL: it has not entered the lock's queue on the server */
+    struct rlock__entry *entry;  /* NULL: it has not entered the lock's queue, and has no ticket */
 };
 
 /* The part of a call that runs one command. */

@@ -72,7 +72,7 @@ struct rlock__args {
         other;      /* acquire: this owner's hold on the other side, "uuid:number"; empty: none */
     bool waits;     /* acquire: the call waits on its channel, so it may enqueue */
     bool enters;    /* acquire: it enters the lock's queue, or has entered it */
-    bool may_push;  /* acquire: a release may grant it the lock (lua/parts/give.lua) */
+    bool may_push;  /* acquire: a release may grant it the lock: lock/call/enter.h */
     unsigned span;  /* acquire: of its entry there, 0 to 3 (lua/parts/give.lua) */
     bool gives_way; /* release: others than those in the queue have a turn */
     struct rlock__bytes settled; /* acquire: rlock__settled() */
@@ -102,7 +102,7 @@ struct rlock__answer {
     uint32_t place;      /* BUSY: in the lock's queue, from 1 on; 0: it is not there */
     uint64_t token;      /* DONE, of an acquire: the fencing token; 0: none */
     int64_t recheck_ms;  /* BUSY: the waiter asks again no later than this; 0: as usual */
-    int64_t ticket;      /* BUSY: names this place in the lock's queue; 0: none */
+    int64_t ticket;      /* BUSY: a release grants the lock by it: lock/call/enter.h; 0: none */
 };
 
 /*

@@ -64,7 +64,7 @@ static struct cost cost_of_a_cycle(struct fixture *f, size_t n)
     assert_int_equal(fixture_calls(f, "evalsha"), 3);
     assert_code(actor_end(actors[1]), RLOCK_ETIMEDOUT);
     test_server_do(f->server,
-                   "DEL " QUEUE " " SCORES " rlock_fair:{" NAME "} rlock_fair:{" NAME "}:asks");
+                   "DEL " QUEUE " " SCORES " rlock_fair:{" NAME "} rlock_fair_asks:{" NAME "}");
     assert_code(actor_do(actors[0], act_unlock, locks[1], 0, NULL), 0);
     return cost;
 }

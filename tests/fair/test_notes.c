@@ -12,7 +12,7 @@
 #define HOLDER UUID "9"
 #define PEER "00000000-0000-4000-8000-000000000000:1"
 #define SCORES "redisson_lock_timeout:{f}"
-#define TICKETS "rlock_fair:{f}:asks"
+#define TICKETS "rlock_fair_asks:{f}"
 #define FRESH_MS 750 /* older tickets are too old */
 
 enum { FRONT, MIDDLE, BACK, WAITERS };
@@ -24,6 +24,7 @@ struct scene {
     struct rlock__spec *fair;
     struct sim_server *server;
     uint64_t conn, ears[WAITERS];
+    bool is_moving; /* the slot is on its way to the server */
 };
 
 static void send(struct scene *s, struct rlock__cmd *cmd)
@@ -36,8 +37,9 @@ static void send(struct scene *s, struct rlock__cmd *cmd)
     rlock__cmd_fini(cmd);
 }
 
-/* A waiter asks for the lock, so many ms after the begin. */
-static void asks(struct scene *s, size_t waiter, int64_t after_ms)
+/* A waiter asks for the lock, so many ms after the begin; perhaps where the slot is on its way to
+ * the server. */
+static void asks_where(struct scene *s, size_t waiter, int64_t after_ms, bool is_asking)
 {
     const struct rlock__args args = {.owner = rlock__bytes_of(names[waiter]),
                                      .count = 1,
@@ -48,7 +50,15 @@ static void asks(struct scene *s, size_t waiter, int64_t after_ms)
 
     sim_server_set_time(s->server, NOW + after_ms * RLOCK__MS);
     rlock__fair_ops.acquire(s->fair, &args, &cmd);
+    if (is_asking) {
+        rlock__cmd_arg(&cmd, rlock__bytes_of("asking"));
+    }
     send(s, &cmd);
+}
+
+static void asks(struct scene *s, size_t waiter, int64_t after_ms)
+{
+    asks_where(s, waiter, after_ms, false);
 }
 
 /* The holder unlocks, so many ms after the begin. */
@@ -59,6 +69,9 @@ static void releases(struct scene *s, int64_t after_ms)
 
     sim_server_set_time(s->server, NOW + after_ms * RLOCK__MS);
     rlock__fair_ops.release(s->fair, &args, &cmd);
+    if (s->is_moving) {
+        rlock__cmd_arg(&cmd, rlock__bytes_of("asking"));
+    }
     send(s, &cmd);
 }
 
@@ -233,4 +246,48 @@ TICKET_TEST(the_second_copy_of_a_release_grants_nothing)
     assert_true(has(s, "f", names[FRONT], NULL));
     assert_false(has(s, "f", names[MIDDLE], NULL));
     assert_waits(s, MIDDLE, true);
+}
+
+/* Tickets that are there could not come. */
+TICKET_TEST(no_ticket_is_made_while_the_slot_is_on_its_way)
+{
+    types(s, (const char *const[]){"DEL", TICKETS, NULL});
+    asks_where(s, FRONT, 1, true);
+    assert_false(has(s, TICKETS, names[FRONT], NULL));
+    asks(s, FRONT, 2);
+    assert_true(has(s, TICKETS, names[FRONT], NULL));
+}
+
+TICKET_TEST(a_release_grants_nothing_while_the_slot_is_on_its_way)
+{
+    s->is_moving = true;
+    releases(s, 1);
+    assert_told(s);
+}
+
+/* It may have another owner's field beside it, that nobody knows of. */
+TICKET_TEST(a_release_grants_nothing_under_a_key_with_two_owners)
+{
+    types(s, (const char *const[]){"HSET", "f", PEER, "1", NULL});
+    releases(s, 1);
+    assert_false(has(s, "f", names[FRONT], NULL));
+    assert_true(has(s, "f", PEER, NULL));
+}
+
+TICKET_TEST(the_next_in_the_queue_counts_from_the_lease_that_the_lock_had)
+{
+    struct sim_key_info scores;
+    const struct sim_view key = {SCORES, sizeof(SCORES) - 1};
+
+    types(s, (const char *const[]){"ZADD", SCORES, "1", names[MIDDLE], NULL});
+    releases(s, 1);
+    assert_true(sim_server_find_key(s->server, key, &scores));
+    for (size_t i = 0; i < scores.n_items; i++) {
+        struct sim_item_info item = sim_key_item(&scores, i);
+
+        if (rlock__bytes_equal(rlock__bytes(item.name.data, item.name.len),
+                               rlock__bytes_of(names[MIDDLE]))) {
+            assert_true(item.score > (double)(sim_server_clock_us(s->server) / RLOCK__MS) + 329000);
+        }
+    }
 }

@@ -6,7 +6,7 @@
 #include "fair/hall.h"
 #include "support/raw.h"
 
-#define TICKETS "rlock_fair:{" NAME "}:asks"
+#define TICKETS "rlock_fair_asks:{" NAME "}"
 
 enum { N = 3 };
 
@@ -123,6 +123,17 @@ HALL_TEST(a_release_grants_the_lock_to_the_head_and_tells_it_alone, f)
     assert_code(actor_end(line.actors[1]), 0);
     assert_code(actor_do(line.actors[1], act_unlock, line.locks[1], 0, NULL), 0);
     close(fd);
+}
+
+HALL_TEST(waiters_are_told_if_the_key_of_their_tickets_is_somebody_elses, f)
+{
+    struct line line;
+
+    test_server_do(f->server, "SADD " TICKETS " x");
+    line_up(f, &line, 2, RLOCK_TAKE(.lease_ms = 30000), RLOCK_FOREVER, NULL);
+    let_go(&line, 0, 2);
+    assert_true(test_server_says(f->server, "x", "SMEMBERS " TICKETS));
+    test_server_do(f->server, "DEL " TICKETS);
 }
 
 HALL_TEST(who_gives_up_changes_nobodys_score, f)

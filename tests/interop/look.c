@@ -151,8 +151,7 @@ static bool is_expiring_token(const struct pair *pair, const char *key)
 /* Whether it is of ours alone: another library does not look at it. */
 static bool is_ours_alone(const char *key)
 {
-    return strncmp(key, "rlock_wait:", 11) == 0 ||
-           (strncmp(key, "rlock_fair:", 11) == 0 && strstr(key, ":asks") != NULL);
+    return strncmp(key, "rlock_wait:", 11) == 0 || strncmp(key, "rlock_fair_asks:", 16) == 0;
 }
 
 void look_at_keys(FILE *out, const struct pair *pair, struct test_server *server,

@@ -506,10 +506,13 @@ static bool next_lock_key(const struct sim_world *world, unsigned *inout_node,
         bool entries = begins(info->name, "rlock_wait:") &&
                        (world->config.faults != 0 || sim_has_marks_alone(info)) &&
                        info->pttl_ms >= 0 && info->pttl_ms <= SIM_ENTRIES_MS;
+        bool tickets = begins(info->name, "rlock_fair_asks:") && world->config.faults != 0 &&
+                       info->pttl_ms >= 0 && info->pttl_ms <= 60000;
         bool notes = begins(info->name, "rlock_fair:") && world->config.faults != 0 &&
                      info->pttl_ms >= 0 && info->pttl_ms <= 600000;
 
         if (!begins(info->name, "redisson_lock_token:") && !asks && !notes && !entries &&
+            !tickets &&
             !(queue && world->config.faults != 0 && sim_queue_is_settled(world, info) &&
               sim_queue_ends(world, info))) {
             return true;

@@ -47,6 +47,7 @@ static const struct {
     {"redisson_lock_queue", SIM_LIST},
     {"redisson_lock_timeout", SIM_ZSET},
     {"rlock_fair", SIM_HASH},
+    {"rlock_fair_asks", SIM_ZSET},
     {"rlock_writer_waits", SIM_STRING},
     {"redisson_lock_token", SIM_STRING},
 };

@@ -280,6 +280,7 @@ static double least_score(const struct sim_world *world, unsigned key)
 /* What is known of a score: the one before, -1 none; and how many peers stand in front. */
 struct score {
     double before, after, now, least, slot;
+    double more; /* behind a grant by release: what the lease before was longer by */
     size_t peers;
     bool is_head, is_peer;
 };
@@ -295,14 +296,16 @@ static bool is_given(const struct score *score, bool peer_died)
 {
     double peers = (double)score->peers;
 
-    if (score->is_head && score->after == score->least) {
+    if (score->is_head && score->after >= score->least &&
+        score->after <= score->least + score->more) {
         return true;
     }
     if (!score->is_peer || score->before < 0) {
         return false;
     }
     if (score->after > score->before) {
-        return score->after <= score->least + score->slot * (peers + (peer_died ? 2 : 0));
+        return score->after <=
+               score->least + score->more + score->slot * (peers + (peer_died ? 2 : 0));
     }
     /* a slot above its place; the one that was granted the lock then may have stood in front */
     return peer_died && score->after >= score->now + score->slot * (peers + 2) &&
@@ -319,12 +322,26 @@ static bool has_lost_a_peer(const struct sim_queue *before, const struct sim_que
     return false;
 }
 
+/* The client of who is granted the lock by a release makes its lease as long as the one before. */
+static double longer_before(const struct sim_world *world, unsigned key,
+                            const struct sim_queue *before, const struct sim_queue *after)
+{
+    bool pushed = before->holder[0] != '\0' && strcmp(before->holder, after->holder) != 0 &&
+                  find(before, after->holder) < before->n;
+    double until = (double)(before->free_at - world->now + sim_server_clock_us(world->server)) /
+                       (double)RLOCK__MS +
+                   (double)world->config.slot_ms;
+
+    return pushed && until > least_score(world, key) ? until - least_score(world, key) + 1 : 0;
+}
+
 /* Each has the score that it had, or that it asked for, one of them; or a new one was given. */
 static void check_changes(struct sim_world *world, unsigned key, const struct sim_queue *before,
                           const struct sim_queue *after)
 {
     struct score score = {.now = (double)(sim_server_clock_us(world->server) / 1000),
                           .least = least_score(world, key),
+                          .more = longer_before(world, key, before, after),
                           .slot = (double)world->config.slot_ms};
     bool peer_died = has_lost_a_peer(before, after);
     int own = 0;

@@ -19,6 +19,8 @@
  *     reserved for the call meanwhile, that release gives the lock to the next one.
  *   - Messages get lost, and clients die. So each call looks again, the sooner the nearer it is to
  *     the front. If its entry is gone it enters again by its old ticket, and keeps its place.
+ *   - A fair lock has a queue of its own. There each attempt that waits gets a new ticket, and a
+ *     release grants the lock to the first call by that call's latest ticket, or wakes the call.
  *   - The server may refuse an entry. Then the call hears the common channel, and polls.
  *   - A message may say when to ask. If it comes while the call asks, it counts once the answer is
  *     busy.

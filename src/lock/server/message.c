@@ -51,15 +51,6 @@ static void be_pushed(struct rlock__call *call, int64_t ticket, uint64_t token)
     }
 }
 
-/* The ticket of "p number ticket", a grant by release. A fair lock's waiter has a channel of its
- * own, which carries that too. 0: the message is none. */
-static int64_t ticket_in(struct rlock__bytes message)
-{
-    bool is_grant = message.len > 1 && message.at[0] == 'p';
-
-    return is_grant ? rlock__bytes_number(behind_word(behind_word(message)), 0) : 0;
-}
-
 /* A message on the client's own channel. "g number …": the lock is reserved for the call with this
  * number. "p number ticket [token]": it is granted to the call. If no call has the number any more,
  * the end of the event gives the lock back. "s number ms": the call is to ask after that time. "o
@@ -132,19 +123,17 @@ void rlock__channel_on_message(struct rlock__channel *channel, struct rlock__byt
                                int64_t now)
 {
     struct rlock__call *call;
-    int64_t ticket;
 
     channel->server->core->stats.messages++;
     if (channel->spec != NULL) {
         tell(channel, message, now);
         return;
     }
-    ticket = ticket_in(message);
     DL_FOREACH2(channel->waiters, call, waits.next)
     {
         assert(call->channel == channel);
-        if (ticket != 0) {
-            be_pushed(call, ticket, 0);
+        if (message.len > 1 && message.at[0] == 'p') { /* a fair lock's, on the call's channel */
+            be_pushed(call, rlock__bytes_number(behind_word(behind_word(message)), 0), 0);
         }
         rlock__ready(call, RLOCK__HEARD);
         rlock__ready(call, RLOCK__WOKEN);
