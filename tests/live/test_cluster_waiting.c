@@ -200,10 +200,11 @@ CLUSTER_TEST(two_messages_of_one_release_wake_once, f)
     assert_true(TEST_EVENTUALLY(test_server_waiters(f->servers[s.from], CHANNEL) == 2, 5000));
     test_server_do(f->servers[s.from], "CONFIG RESETSTAT");
     assert_heard(&s);
-    assert_int_equal(test_server_info(f->servers[s.from], "commandstats", "cmdstat_spublish:calls"),
-                     2);
-    assert_int_equal(test_server_info(f->servers[s.from], "commandstats", "cmdstat_publish:calls"),
-                     2);
+    for (size_t i = 0; i < 2; i++) { /* one release in 32 is a turn of others: one message more */
+        static const char *const calls[] = {"cmdstat_spublish:calls", "cmdstat_publish:calls"};
+
+        assert_in_range(test_server_info(f->servers[s.from], "commandstats", calls[i]), 2, 3);
+    }
     assert_int_equal(test_server_info(f->servers[s.from], "commandstats", "cmdstat_evalsha:calls"),
                      3); /* two releases, and one attempt */
 }
