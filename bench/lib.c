@@ -55,8 +55,8 @@ static void *open_clients(const struct bench_run *run)
     return clients;
 }
 
-static struct rlock_handle *make_with(struct rlock_client *client, const char *kind,
-                                      const char *name, const struct rlock_opts *opts)
+static struct rlock_handle *make(struct rlock_client *client, const char *kind, const char *name,
+                                 const struct rlock_opts *opts)
 {
     struct rlock_handle *lock = NULL;
 
@@ -67,11 +67,6 @@ static struct rlock_handle *make_with(struct rlock_client *client, const char *k
         }
     }
     test_die("no kind %s", kind);
-}
-
-static struct rlock_handle *make(struct rlock_client *client, const char *kind, const char *name)
-{
-    return make_with(client, kind, name, NULL);
 }
 
 /* A multi-lock of names on one server, or a RedLock of one name on several. */
@@ -86,7 +81,7 @@ static struct rlock_handle *make_group(const struct bench_run *run, const struct
         char member[32];
 
         test_text(member, sizeof(member), is_multi ? "%s.%zu" : "%s", name, i);
-        members[i] = make(clients->of_server[is_multi ? 0 : i], "reentrant", member);
+        members[i] = make(clients->of_server[is_multi ? 0 : i], "reentrant", member, NULL);
     }
     if (is_multi) {
         must(rlock_multi_new(members, n, NULL, &group), "multi");
@@ -96,7 +91,7 @@ static struct rlock_handle *make_group(const struct bench_run *run, const struct
     return group;
 }
 
-static void start(struct bench_worker *worker)
+static void start_with(struct bench_worker *worker, const struct rlock_opts *opts)
 {
     const struct bench_run *run = worker->run;
     const struct clients *clients = run->shared;
@@ -107,29 +102,25 @@ static void start(struct bench_worker *worker)
     bench_name(run, worker->index, name);
     locks->turn = (unsigned)worker->index;
     if (strcmp(run->row->kind, "rw") == 0) {
-        locks->lock = make(clients->of_server[0], "write", name);
-        locks->read = make(clients->of_server[0], "read", name);
+        locks->lock = make(clients->of_server[0], "write", name, opts);
+        locks->read = make(clients->of_server[0], "read", name, opts);
     } else if (run->one->members > 0) {
         locks->lock = make_group(run, clients, name);
     } else {
-        locks->lock = make(clients->of_server[0], run->row->kind, name);
+        locks->lock = make(clients->of_server[0], run->row->kind, name, opts);
     }
     worker->state = locks;
+}
+
+static void start(struct bench_worker *worker)
+{
+    start_with(worker, NULL);
 }
 
 /* Its unlocks do not wait for the answer. */
 static void start_sending(struct bench_worker *worker)
 {
-    const struct bench_run *run = worker->run;
-    const struct clients *clients = run->shared;
-    struct locks *locks = calloc(1, sizeof(*locks));
-    char name[16];
-
-    TEST_CHECK(locks != NULL);
-    bench_name(run, worker->index, name);
-    locks->lock = make_with(clients->of_server[0], run->row->kind, name,
-                            RLOCK_OPTS(.flags = RLOCK_LOCK_SENT_UNLOCK));
-    worker->state = locks;
+    start_with(worker, RLOCK_OPTS(.flags = RLOCK_LOCK_SENT_UNLOCK));
 }
 
 static void take_pair(struct bench_worker *worker)
@@ -178,7 +169,7 @@ static void start_holding(struct bench_worker *worker)
         char name[32];
 
         test_text(name, sizeof(name), "held%06ld", i);
-        struct rlock_handle *lock = make(client, "reentrant", name);
+        struct rlock_handle *lock = make(client, "reentrant", name, NULL);
         must(rlock_lock_for(lock, 0, RLOCK_TAKE(.owner = rlock_owner_new(client)), NULL), "hold");
         rlock_free(lock);
     }

@@ -19,7 +19,7 @@
 local key, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, lease, slot = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local waits, alone, way, channel, settled = ARGV[4] == '1', ARGV[5] == '1', ARGV[6], ARGV[7], ARGV[8]
-local asks = 'rlock_fair_asks' .. notes:sub(11) -- the tickets, by owner. Who has none is told to ask: they may get lost
+local asks = 'rlock_fair_asks' .. notes:sub(11) -- the tickets, by owner. A release tells an owner without one to ask
 local raise = include 'parts/raise'
 local reply, ttl = raise(key, owner, lease, 1)
 if reply then

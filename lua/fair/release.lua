@@ -6,9 +6,9 @@
 -- ARGV[4] slot in ms; ARGV[5] PUBLISH, SPUBLISH or BOTH; ARGV[6] channel, the head's own being this:owner; ARGV[7] the queue;
 -- ARGV[8] the queue's scores; ARGV[9] the notes; ARGV[10] 'asking' if the slot is on its way here
 -- Replies {1, receivers} done (receivers -1: the announcement was refused); {-1, 1 or 0} not held (1: by another).
--- A release grants the lock to a head of ours whose ticket is not older than 750 ms (fair/acquire), for 2 s, and publishes
--- 'p number ticket' on its channel. The client knows when its attempt with that ticket began, so it knows that the lease
--- cannot end sooner than 2 s after that. Peers do not know such a message: to them a free lock is announced.
+-- A release grants the lock for 2 s to a head of ours with a ticket that is at most 750 ms old (fair/acquire). It publishes
+-- 'p number ticket' on the head's channel. The client knows when its attempt with that ticket began, so it knows that the
+-- lease cannot end sooner than 2 s after that. Peers do not know such a message: a release announces a free lock to them.
 -- Shapes 1i -i
 -- Atomic because queue, scores, notes and lock are one state. One hash slot by the name's tag, the channels too.
 -- The first write is one that a full server still allows; the announcement may fail.
@@ -29,15 +29,15 @@ local function ours(name)
   return name:byte(15) == 56 -- the digit 8: a UUID of that version
 end
 
--- The one in front counts for a slot from then on, and from no later under a free lock. If it is a peer whose score had
--- become old, so have those of the peers behind.
+-- Makes the score of the first in the queue a slot above from, if it is much less, or much more under a free lock. If that
+-- is a peer whose score had become old, the scores of the peers behind it have become old, too. Returns whether it did.
 local function set_score(name, from, is_free)
   local score = redis.pcall('zscore', scores, name)
   score = type(score) == 'string' and tonumber(score)
   if not score and is_moving then
-    return -- scores that are on their way must not be there when they come
+    return false -- scores that are on their way must not be there when they come
   elseif score and score >= from + slot / 2 and not (is_free and score > from + slot * 2) then
-    return
+    return false
   end
   redis.pcall('zadd', scores, from + slot, name)
   local by, n = score and from + slot - score or 0, 1
@@ -49,7 +49,7 @@ local function set_score(name, from, is_free)
       redis.pcall('zadd', scores, math.min(old + by, from + slot * n), behind)
     end
   end
-  set_ends(queue, scores, slot, now, ours(name))
+  return true
 end
 
 -- Whether the head may be granted the lock: its ticket is new, and it hears its channel. Returns the ticket.
@@ -63,12 +63,12 @@ local function ticket_of(head)
   end
 end
 
--- The hash is never empty in between: while its slot is being moved, a key that is not there cannot be made. The first
--- write is one that a full server allows; then it allows the others. Returns whether the head has the lock and knows it.
+-- Grants the lock to the head. Returns false if the server refused that, or refused to tell the head: then nothing has
+-- changed but the lease of a hold that ends. The hash is never empty in between: while its slot is being moved, a key that
+-- is not there cannot be made. The first write is one that a full server allows; then it allows the others.
 local function grant(head, ticket)
-  local lease = math.max(redis.call('pttl', key), 2000) -- the client makes the lease as long as its own soon
-  redis.call('pexpire', key, 2000)
-  if type(redis.pcall('hset', key, head, '1')) ~= 'number' then
+  local lease = math.max(redis.call('pttl', key), 2000) -- the head's client soon makes the lease full
+  if redis.pcall('pexpire', key, 2000) ~= 1 or type(redis.pcall('hset', key, head, '1')) ~= 'number' then
     return false
   end
   if announce(way, channel .. ':' .. head, 'p ' .. head:sub(38) .. ' ' .. ticket) < 0 then
@@ -83,8 +83,9 @@ local function grant(head, ticket)
   if not behind and type(noted) == 'number' then
     redis.pcall('del', notes)
   elseif type(behind) == 'string' then
-    set_score(behind, now + lease)
-    set_ends(queue, scores, slot, now, ours(behind)) -- the head may have been the last of ours
+    if set_score(behind, now + lease, false) or not ours(behind) then -- the head may have been the last of ours
+      set_ends(queue, scores, slot, now, ours(behind))
+    end
   end
   return true
 end
@@ -120,7 +121,9 @@ end
 if taken == 1 then
   return {done == 1 and 1 or -1, done == 1 and 0 or taken}
 end
-set_score(head, now, true)
+if set_score(head, now, true) then
+  set_ends(queue, scores, slot, now, ours(head))
+end
 
 -- A head that nobody hears is dead: the first of ours behind it that is heard will look, if it is among the next
 -- thousand. Who hears all channels by a pattern is among the receivers, and is nobody.

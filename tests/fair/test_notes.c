@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a fair lock's scripts keep about waiters: notes, by which waiters leave the queue, and
  * tickets, by which a release grants the lock to one. The scripts run on the simulated server. */
+#include <lua_scripts.h>
+
 #include "sim/server.h"
 #include "support/alone.h"
 #include "support/test.h"
@@ -37,9 +39,8 @@ static void send(struct scene *s, struct rlock__cmd *cmd)
     rlock__cmd_fini(cmd);
 }
 
-/* A waiter asks for the lock, so many ms after the begin; perhaps where the slot is on its way to
- * the server. */
-static void asks_where(struct scene *s, size_t waiter, int64_t after_ms, bool is_asking)
+/* A waiter asks for the lock, so many ms after the begin. */
+static void asks(struct scene *s, size_t waiter, int64_t after_ms)
 {
     const struct rlock__args args = {.owner = rlock__bytes_of(names[waiter]),
                                      .count = 1,
@@ -50,15 +51,10 @@ static void asks_where(struct scene *s, size_t waiter, int64_t after_ms, bool is
 
     sim_server_set_time(s->server, NOW + after_ms * RLOCK__MS);
     rlock__fair_ops.acquire(s->fair, &args, &cmd);
-    if (is_asking) {
+    if (s->is_moving) {
         rlock__cmd_arg(&cmd, rlock__bytes_of("asking"));
     }
     send(s, &cmd);
-}
-
-static void asks(struct scene *s, size_t waiter, int64_t after_ms)
-{
-    asks_where(s, waiter, after_ms, false);
 }
 
 /* The holder unlocks, so many ms after the begin. */
@@ -196,13 +192,13 @@ TICKET_TEST(a_release_grants_the_lock_to_a_head_that_asked_just_now)
     assert_true(has(s, TICKETS, names[MIDDLE], NULL));
 }
 
-TICKET_TEST(a_head_whose_ticket_is_old_is_told_that_the_lock_is_free)
+TICKET_TEST(a_head_with_an_old_ticket_is_told_that_the_lock_is_free)
 {
     releases(s, FRESH_MS + 1);
     assert_told(s);
 }
 
-TICKET_TEST(a_head_whose_ticket_is_newer_than_the_servers_clock_is_told)
+TICKET_TEST(a_head_with_a_ticket_from_the_future_is_told_that_the_lock_is_free)
 {
     asks(s, FRONT, 1);
     sim_server_set_clock_offset(s->server, -5 * RLOCK__MS);
@@ -252,8 +248,10 @@ TICKET_TEST(the_second_copy_of_a_release_grants_nothing)
 TICKET_TEST(no_ticket_is_made_while_the_slot_is_on_its_way)
 {
     types(s, (const char *const[]){"DEL", TICKETS, NULL});
-    asks_where(s, FRONT, 1, true);
+    s->is_moving = true;
+    asks(s, FRONT, 1);
     assert_false(has(s, TICKETS, names[FRONT], NULL));
+    s->is_moving = false;
     asks(s, FRONT, 2);
     assert_true(has(s, TICKETS, names[FRONT], NULL));
 }
@@ -290,4 +288,45 @@ TICKET_TEST(the_next_in_the_queue_counts_from_the_lease_that_the_lock_had)
             assert_true(item.score > (double)(sim_server_clock_us(s->server) / RLOCK__MS) + 329000);
         }
     }
+}
+
+/* The holder unlocks, and announces that in another way; the head hears sharded channels too. */
+static void releases_by(struct scene *s, const char *way)
+{
+    const char *const args[] = {HOLDER,   "0",    "0",
+                                "300000", way,    "redisson_lock__channel:{f}",
+                                QUEUE,    SCORES, "rlock_fair:{f}"};
+    struct rlock__cmd cmd = {.script = &rlock__script_fair_release};
+    char channel[128];
+
+    (void)snprintf(channel, sizeof(channel), CHANNEL "%s", names[FRONT]);
+    assert_true(sim_server_words(s->server, s->ears[FRONT],
+                                 (const char *const[]){"SSUBSCRIBE", channel, NULL}));
+    rlock__cmd_key(&cmd, rlock__bytes_of("f"));
+    for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++) {
+        rlock__cmd_arg(&cmd, rlock__bytes_of(args[i]));
+    }
+    send(s, &cmd);
+}
+
+TICKET_TEST(a_release_on_sharded_channels_grants_the_lock)
+{
+    releases_by(s, "SPUBLISH");
+    assert_true(has(s, "f", names[FRONT], NULL));
+}
+
+/* Nobody knows who hears both. */
+TICKET_TEST(a_release_on_both_sorts_of_channels_grants_nothing)
+{
+    releases_by(s, "BOTH");
+    assert_told(s);
+}
+
+/* GET has one argument, so the server refuses the message. */
+TICKET_TEST(a_release_whose_message_is_refused_grants_nothing)
+{
+    releases_by(s, "GET");
+    assert_told(s);
+    assert_true(has(s, SCORES, names[FRONT], NULL));
+    assert_true(has(s, TICKETS, names[FRONT], NULL));
 }

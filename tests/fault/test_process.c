@@ -98,14 +98,19 @@ FIXTURE_TEST(a_thread_may_outlive_its_client, f)
 
 /* ---- fork ---- */
 
-/* Whether it may be a connection. While glibc looks a name up, it has sockets of other types for a
- * moment, which nobody else can close in a child. */
+/* Whether it is a connection, or may become one. While glibc looks a name up, it has a unix socket
+ * without a peer for a moment, which nobody else can close in a child. */
 static bool is_socket(int fd)
 {
-    int type = 0;
-    socklen_t len = sizeof(type);
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof(int), peer_len = sizeof(peer);
+    int domain = 0;
 
-    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) != 0) {
+        return false;
+    }
+    return domain == AF_INET || domain == AF_INET6 ||
+           (domain == AF_UNIX && getpeername(fd, (struct sockaddr *)&peer, &peer_len) == 0);
 }
 
 /* Marks which descriptors are sockets. */

@@ -278,7 +278,7 @@ FIXTURE_WITH_TEST(two_members_on_one_server_are_refused_while_the_caller_hangs, 
     unheard[0] = one;
     unheard[1] = two;
     code = rlock_try_lock(lock);
-    if (code == RLOCK_EINDOUBT) { /* the members' releases took longer than they may */
+    if (code == RLOCK_EINDOUBT) { /* the answers to the members' releases came late */
         assert_true(TEST_EVENTUALLY((code = rlock_try_lock(lock)) != RLOCK_EINDOUBT, 5000));
     }
     assert_code(code, RLOCK_EINVAL);

@@ -158,7 +158,7 @@ static void work_for(int64_t ms)
     }
 }
 
-/* Kills a quarter of those that wait, and puts others in their places. */
+/* Kills a quarter of the fleet, only processes that wait, and starts others in their places. */
 static void kill_a_quarter(struct fleet *fleet)
 {
     size_t killed[SEATS], n = 0;

@@ -163,7 +163,7 @@ static void close_clients(void)
             loop_stop(i);
         }
         sched_trace("closes");
-        /* while its home is open, a multi-lock may give back first what it has */
+        /* a multi-lock ends when its home is closed, not when another client of its members is */
         if (stage.group == NULL || client == stage.group->client) {
             end_calls();
         }

@@ -105,15 +105,16 @@ struct stage {
     int64_t disturbed_until; /* by a cut or a stop */
     int64_t busy_since;      /* something to be sent or read was left */
     struct late late[STAGE_CLIENTS_MAX];
-    int64_t window_us;            /* what sending little by little costs a call at most */
-    bool begins;                  /* no thread waits for what is taken and left */
-    bool loops;                   /* and clients have no threads: loops of the program's run them */
-    bool corks;                   /* callers leave all that they may to the leader */
-    bool disturbed;               /* connections were cut, locks forced, or the like */
-    bool closing, ending, closed; /* clients are being closed; so is the one of the calls */
-    bool in_doubt;                /* a call said so */
-    unsigned n_losses, n_told;    /* that there were, and that were told */
-    int64_t untold_since;         /* RLOCK__NEVER: all were */
+    int64_t window_us; /* what sending little by little costs a call at most */
+    bool begins;       /* no thread waits for what is taken and left */
+    bool loops;        /* and clients have no threads: loops of the program's run them */
+    bool corks;        /* callers leave all that they may to the leader */
+    bool disturbed;    /* connections were cut, locks forced, or the like */
+    bool closing, closed;
+    bool ending;               /* the client that calls belong to is being closed */
+    bool in_doubt;             /* a call said so */
+    unsigned n_losses, n_told; /* that there were, and that were told */
+    int64_t untold_since;      /* RLOCK__NEVER: all were */
 };
 
 /* Plays a scenario to its end. loops: by async calls where it may be, and clients of loops. */

@@ -92,7 +92,7 @@ void sim_check_given_up(struct sim_user *user, unsigned side)
     }
     if (hold->shared ? sim_is_on_server(user, side, hold->given_up)
                      : sim_clock(client) <= hold->free_by + RLOCK__MS - world->clock_offset) {
-        return; /* a server's clock that is set back makes a lease last longer */
+        return; /* the lease lasts longer if the server's clock was set back */
     }
     /* the lease that the owner's other side renews is the key's, so it keeps this side as well */
     if (user->holds[1 - side].depth != 0 && user->key == hold->given_key) {

@@ -118,7 +118,7 @@ void sim_detach_done(struct sim_user *user)
         hold->renewed = 0;
         hold->fuzzy = hold->half = true;
     }
-    hold->begun |= code == RLOCK_ELOST; /* if it was sent, the hold ends by itself */
+    hold->begun |= code == RLOCK_ELOST; /* a detach that was sent ends the hold in any case */
     hold->begun &= hold->depth != 0;
     user->doomed_call = false;
 }

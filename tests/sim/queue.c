@@ -322,7 +322,8 @@ static bool has_lost_a_peer(const struct sim_queue *before, const struct sim_que
     return false;
 }
 
-/* The client of who is granted the lock by a release makes its lease as long as the one before. */
+/* By how much the lease before a grant by release was longer than that of the grant. Scores count
+ * from it, because the client soon makes its lease full. */
 static double longer_before(const struct sim_world *world, unsigned key,
                             const struct sim_queue *before, const struct sim_queue *after)
 {

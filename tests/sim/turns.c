@@ -101,7 +101,7 @@ void sim_turns_done(const struct sim_user *user)
     if (user->call.kind == RLOCK__ACQUIRE) {
         note_peer(user);
         world->turns[key].wanted_at[client->index] = world->now;
-        if (user->call.acquire.adopts != NULL) {
+        if (user->call.acquire.adopts != NULL && user->call.code == 0) {
             world->turns[key].adopted_at[client->index] = world->now;
         }
     }
@@ -111,8 +111,9 @@ void sim_turns_done(const struct sim_user *user)
     }
     world->turns[key].gave_at[client->index] = user->began_at;
     world->turns[key].was_clear[client->index] = is_clear(client, key, user->began_at);
-    if (user->began_at - world->turns[key].adopted_at[client->index] < world->config.delay_max) {
-        return; /* the message of the adoption may be taken for that of the release */
+    if (world->turns[key].adopted_at[client->index] != 0 &&
+        user->began_at - world->turns[key].adopted_at[client->index] < world->config.delay_max) {
+        return; /* the client may take the message of the adoption for that of its release */
     }
     if (world->holder[key][0] == '\0' && is_heard(client, key, user->began_at) &&
         world->turns[key].was_clear[client->index]) {

@@ -44,9 +44,8 @@ static bool may_push(const struct rlock__call *call)
            rlock__acks_needed(rlock__route(call->spec)->server) == 0;
 }
 
-/* Whether a release may grant a fair lock to the call. The call stands in the queue of the kind,
- * and its attempt has a ticket. */
-static bool has_ticket(const struct rlock__call *call)
+/* Whether the call's attempts ask for tickets, by which a release may grant it a fair lock. */
+static bool wants_ticket(const struct rlock__call *call)
 {
     return call->core->opts.queues && (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0 &&
            call->channel != NULL && call->acquire.target == 1 && may_push(call);
@@ -54,14 +53,14 @@ static bool has_ticket(const struct rlock__call *call)
 
 bool rlock__entry_prepare(struct rlock__call *call)
 {
-    if (has_ticket(call)) {
+    if (wants_ticket(call)) {
         return rlock__entry_get(call);
     }
     if (!rlock__call_enters(call)) {
         return true;
     }
     if (!rlock__queue_is_head(call)) {
-        return true; /* a call whose wait ends asks although it is not the head */
+        return true; /* the call asks because its wait ends, and does not enter */
     }
     if (call->channel == NULL && rlock__channel_client_is_live(call)) {
         (void)rlock__channel_join(call);
@@ -79,7 +78,7 @@ void rlock__entry_ask(struct rlock__call *call, struct rlock__args *args, int64_
     entry->asked_at = entry->asked_at != 0 ? entry->asked_at : now;
     entry->is_pushed = false; /* the answer says what counts */
     if (!rlock__call_enters(call)) {
-        args->may_push = entry->may_push = has_ticket(call);
+        args->may_push = entry->may_push = wants_ticket(call);
         return;
     }
     args->waits = rlock__channel_is_live(call);
@@ -107,12 +106,11 @@ bool rlock__entry_busy(struct rlock__call *call, const struct rlock__answer *ans
         entry->ticket = answer->ticket;
         entry->entered_at = entry->asked_at;
     }
+    entry->asked_at = 0;
     if (!rlock__call_enters(call)) {
-        entry->asked_at = 0;
         return false;
     }
     entry->is_foreign = is_out || rlock__owner_is_foreign(answer->holder);
-    entry->asked_at = 0;
     if (!entry->is_counted && answer->place > 0) {
         entry->marks = answer->marks;
         entry->is_counted = true;

@@ -132,7 +132,7 @@ void rlock__channel_on_message(struct rlock__channel *channel, struct rlock__byt
     DL_FOREACH2(channel->waiters, call, waits.next)
     {
         assert(call->channel == channel);
-        if (message.len > 1 && message.at[0] == 'p') { /* a fair lock's, on the call's channel */
+        if (message.len > 1 && message.at[0] == 'p') { /* "p number ticket" of a fair lock */
             be_pushed(call, rlock__bytes_number(behind_word(behind_word(message)), 0), 0);
         }
         rlock__ready(call, RLOCK__HEARD);
