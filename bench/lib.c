@@ -123,6 +123,12 @@ static void start_sending(struct bench_worker *worker)
     start_with(worker, RLOCK_OPTS(.flags = RLOCK_LOCK_SENT_UNLOCK));
 }
 
+/* The client keeps the lock for a while after each unlock. */
+static void start_lingering(struct bench_worker *worker)
+{
+    start_with(worker, RLOCK_OPTS(.linger_ms = 10));
+}
+
 static void take_pair(struct bench_worker *worker)
 {
     const struct locks *locks = worker->state;
@@ -190,6 +196,11 @@ const struct bench_variant lib_pair_sent = {.name = "rlock, sent",
                                             .start = start_sending,
                                             .op = take_pair,
                                             .does = does};
+const struct bench_variant lib_pair_lingering = {.name = "rlock, lingers",
+                                                 .open = open_clients,
+                                                 .start = start_lingering,
+                                                 .op = take_pair,
+                                                 .does = does};
 const struct bench_variant lib_contend = {
     .name = "rlock", .open = open_clients, .start = start, .op = contend, .does = does};
 const struct bench_variant lib_read_write = {

@@ -44,6 +44,17 @@ static const struct bench_row far = {
               {.name = "1, 5ms", .procs = 1, .threads = 1, .delay_us = 5000}},
 };
 
+static const struct bench_row linger = {
+    .name = "linger",
+    .about = "lock + unlock of one free name again and again, each thread a name of its own; "
+             "cases: threads, delay one way; latency: of both",
+    .kind = "reentrant",
+    .variant = {&lib_pair, &lib_pair_lingering, &floor_each},
+    .cases = {{.name = "1", .procs = 1, .threads = 1},
+              {.name = "8", .procs = 1, .threads = 8},
+              {.name = "1, 500us", .procs = 1, .threads = 1, .delay_us = 500}},
+};
+
 static const struct bench_row one = {
     .name = "one",
     .about = "one name for all; cases: processes x threads, hold; latency: of the lock alone",
@@ -187,10 +198,11 @@ const struct bench_row *const bench_rows[] = {
     &own_spin,      &own_fenced,
     &own_fair,      &own_read,
     &own_write,     &far,
-    &one,           &fleet,
-    &fair,          &read_write,
-    &multi,         &redlock,
-    &burst,         &wake,
-    &renew,         &beside,
-    &run,           NULL,
+    &linger,        &one,
+    &fleet,         &fair,
+    &read_write,    &multi,
+    &redlock,       &burst,
+    &wake,          &renew,
+    &beside,        &run,
+    NULL,
 };

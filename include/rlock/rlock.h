@@ -554,7 +554,8 @@ struct rlock_opts {
     size_t name_len; /* length of the name in bytes, for names with NUL bytes; default its strlen */
     int64_t max_hold_ms;    /* longest duration of a hold, from its first level on. It limits
                                 renewals, fixed leases and nested levels; default: no limit */
-    int64_t linger_ms;      /* reserved: a value other than 0 returns RLOCK_ENOTSUP */
+    int64_t linger_ms;      /* reentrant, non-reentrant, spin: for so long the client keeps the lock
+                                after the last unlock (below); at most 10; default 0: not at all */
     int64_t pause_first_ms; /* spin: the first pause; default 1 */
     int64_t pause_max_ms;   /* spin: the longest pause; default 128 */
     int64_t pause_growth;   /* spin: growth factor of the pauses, 1 for none; at most 1000;
@@ -589,6 +590,24 @@ struct rlock_opts {
  *   - The unlock still returns a code that the client knows without asking: RLOCK_ENOTOWNER; ELOST
  *     for a loss that it knows; EINDOUBT, at once, if no connection can take the release now or an
  *     earlier call of this owner goes on. Calling it again does not wait for the outcome, either.
+ *
+ * The option linger_ms: after the last unlock of a renewed hold, the client keeps the lock on the
+ * server for a few milliseconds. The next call of this client for the lock, by any owner, then gets
+ * it without a request to the server. The option is for a lock that one process takes again and
+ * again, and that others want seldom.
+ *   - Nothing lingers in a client with RLOCK_CLIENT_NO_PASS, and no hold with a fixed lease does.
+ *   - The client gives the lock back at once if a call of another client of this library waits for
+ *     it, if a call of this client needs it on other terms, for example with a fixed lease, and
+ *     when the client closes.
+ *   - A Redisson client that waits gets the lock within 10 ms. The client keeps no lock for longer
+ *     after the server's last answer about the hold.
+ *   - After another client has waited for the lock, the client does not keep it for a second.
+ *   - Meanwhile, calls of other clients with wait 0 return RLOCK_EBUSY, and their rlock_inspect()
+ *     names the holder. If clients poll the lock with wait 0, do not set the option.
+ *   - The unlock returns 0, and the client sends the release later. The unlock cannot report a
+ *     failure of that release: see RLOCK_LOCK_SENT_UNLOCK.
+ *   - If somebody releases the lock by force in these milliseconds, the next call may get a hold
+ *     that the client reports as lost at its next renewal.
  */
 enum {
     RLOCK_LOCK_NO_REENTRY = 1 << 8,
@@ -608,7 +627,7 @@ enum {
  *     returns RLOCK_EBUSY meanwhile, and so the lock is left free at one of 32 unlocks. The order
  *     of the waiters is that of their clients' first attempts, but no promise.
  * name: 1 to 65536 bytes. opts: NULL for all defaults.
- * Returns RLOCK_EINVAL, ENOTSUP (a reserved option), ENOMEM, ECLOSED, EFORKED.
+ * Returns RLOCK_EINVAL, ENOMEM, ECLOSED, EFORKED.
  * Owns: *ret_lock belongs to the caller. Free it with rlock_free().
  */
 RLOCK_API int rlock_reentrant_new(struct rlock_client *client, const char *name,

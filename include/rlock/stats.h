@@ -77,7 +77,8 @@ struct rlock_stats {
     /* Holds. */
     uint64_t losses[RLOCK_STATS_REASONS]; /* lost holds that on_lost reports, by reason */
     uint64_t attempts;                    /* how often a call asked a server for a lock */
-    uint64_t passes;          /* unlocks that handed the hold over to a call of this client */
+    uint64_t passes;          /* holds that a call of this client got from another one without the
+                                 server: from an unlock, or because they lingered */
     uint64_t unsure;          /* unlocks that did not wait for the answer, and turned out to have
                                  failed: the hold was lost, or the server refused or was silent */
     uint64_t renewals;        /* renewals of holds that the server confirmed, with extensions */

@@ -3,7 +3,8 @@
 -- KEYS[1] the lock's hash; KEYS[2] a fenced lock's token, or none
 -- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms; ARGV[3] the count to make so, 1; ARGV[4] the queue; ARGV[5] the form of the
 -- call's entry; ARGV[6] its ticket, 0: it has none yet, -1: the call does not hear its channel, so it does not enter; ARGV[7]
--- 'asking' if the slot is on its way here: then nobody enters, since a queue that is here already could not come
+-- PUBLISH, SPUBLISH or BOTH; ARGV[8] 'asking' if the slot is on its way here: then nobody enters, since a queue that is here
+-- already could not come
 -- Replies {1}, or {1, token}, granted, also if the lock was reserved for the owner; {0, PTTL, a holder, place, ticket, marks}
 -- busy, as parts/enter says it; {-1, 0} never.
 -- Shapes 1 1i 0isiii -i
@@ -16,8 +17,12 @@ if reply[1] == 1 then
 elseif reply[1] == 0 then
   local enter = include 'parts/enter'
   reply[4], reply[5], reply[6] = 0, 0, 0
-  if ARGV[6] ~= '-1' and ARGV[7] ~= 'asking' then
+  if ARGV[6] ~= '-1' and ARGV[8] ~= 'asking' then
     reply[4], reply[5], reply[6] = enter(ARGV[4], ARGV[5] .. ARGV[1], tonumber(ARGV[6]))
+    if reply[4] == 1 and ARGV[6] == '0' and not KEYS[2] and reply[3]:byte(15) == 56 then -- a client may keep it for itself
+      local tell = include 'parts/tell'
+      tell(ARGV[7], 'redisson_lock__channel' .. ARGV[4]:sub(11), ARGV[5] .. reply[3], 'w', 0)
+    end
   end
 end
 return reply

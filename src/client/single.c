@@ -214,6 +214,7 @@ static struct rlock__tuning tuning_of(const struct rlock_opts *opts)
 {
     return (struct rlock__tuning){
         .max_hold_us = time_us(opts->max_hold_ms),
+        .linger_us = time_us(opts->linger_ms),
         .spin_initial_us = time_us(opts->pause_first_ms),
         .spin_max_us = time_us(opts->pause_max_ms),
         .spin_multiplier = opts->pause_growth,

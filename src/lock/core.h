@@ -106,7 +106,7 @@ struct rlock__grant {
     struct rlock__ticket *undone; /* its nested levels that are in recovery */
     struct rlock__loss *loss;
 
-    int64_t granted_at; /* when its first grant was read, or it was passed to its owner */
+    int64_t granted_at; /* when its owner got it, from the server or passed on; 0: it lingers */
     int64_t leased_at;  /* when the latest request that was granted was sent */
     int64_t lease_us;   /* the longest lease that a level or an extension asked for */
     int64_t valid_until;
@@ -125,9 +125,11 @@ struct rlock__grant {
     struct rlock__doubt *owed_doubt; /* the same for owed levels */
 
     unsigned life;          /* of the server, when it last reported the hold */
-    uint16_t failures : 11; /* of renewals, or of last releases, in a row */
-    uint16_t alone : 4;     /* so many of its next renewals share no batch */
+    uint16_t failures : 10; /* of renewals, or of last releases, in a row */
+    uint16_t alone : 3;     /* so many of its next renewals share no batch */
     bool is_numbered : 1;
+    bool lingers : 1;     /* the next call here may have it: lock/call/pass.h */
+    bool is_awaited : 1;  /* a call of another client waits for it, or may wait */
     uint8_t passes : 6;   /* how often it was passed on */
     bool is_guarded : 1;  /* a restart of the server ends it */
     bool is_waiting : 1;  /* its renewal waits to be sent */
@@ -155,8 +157,7 @@ struct rlock__hold {
     struct rlock__table_node by_key; /* in one of core.rows.tables */
     struct rlock__spec *spec;
     uint64_t owner_id;
-    /* NULL before the first attempt */
-    struct rlock__grant *grant;
+    struct rlock__grant *grant; /* NULL before the first attempt */
     struct rlock__view *view;
     struct rlock__call *turn, *line;
     int64_t provisional_us; /* the longest provisional lease */
@@ -232,15 +233,15 @@ struct rlock__core {
     uint64_t last_number, last_gen;
     bool closed;
 
-    struct {                                        /* hold/table.c */
-        struct rlock__hold *holds;                  /* all rows */
-        struct rlock__table tables[RLOCK__TABLES];  /* of all rows, by owner, side and Redis key */
-        struct rlock__table numbers[RLOCK__TABLES]; /* of granted rows, by number */
-        struct rlock__table locks[RLOCK__TABLES];   /* of exclusive granted rows, by Redis key */
-        struct rlock__hold *sweep;                  /* the next row of the sweep; NULL: none */
-        struct rlock__hold *idle;                   /* free rows that are kept for reuse, */
-        struct rlock__grant *idle_grants;           /* and grants with their losses */
-        unsigned n_idle, n_idle_grants;
+    struct {                                         /* hold/table.c */
+        struct rlock__hold *holds;                   /* all rows */
+        struct rlock__table tables[RLOCK__TABLES];   /* of all rows, by owner, side and Redis key */
+        struct rlock__table numbers[RLOCK__TABLES];  /* of granted rows, by number */
+        struct rlock__table locks[RLOCK__TABLES];    /* of exclusive granted rows, by Redis key */
+        struct rlock__hold *sweep;                   /* the next row of the sweep; NULL: none */
+        struct rlock__hold *idle;                    /* free rows that are kept for reuse, */
+        struct rlock__grant *idle_grants;            /* and grants with their losses */
+        unsigned n_idle, n_idle_grants, n_lingering; /* of all grants, those that linger */
     } rows;
     struct { /* hold/recovery.c, hold/ticket.c, hold/recent.c */
         struct rlock__ticket *tickets;
@@ -277,8 +278,7 @@ static inline bool rlock__server_is_sharded(const struct rlock__server *server)
 }
 
 /* Returns a server that an event has changed, once, or NULL. The driver calls it after each event
- * until it returns NULL, and looks at the links and the subscriber connection of these servers
- * alone: an event costs the same however many servers there are. */
+ * until it returns NULL, and looks at the links and the subscriber connection of these servers. */
 static inline struct rlock__server *rlock__core_changed(struct rlock__core *core)
 {
     struct rlock__server *server = core->changed;

@@ -41,6 +41,7 @@ enum rlock__caps {
 /* The options of a handle that its kind reads. Zero is the default of each. */
 struct rlock__tuning {
     int64_t max_hold_us;
+    int64_t linger_us; /* lock/call/pass.h */
     int64_t spin_initial_us, spin_max_us;
     int64_t spin_multiplier;
     int64_t fair_slot_ms;
@@ -174,6 +175,8 @@ extern const struct rlock_ops rlock__fair_ops;
 /* Adds the last arguments of a release: the command that announces it at the server that has the
  * key, and the channel. */
 void rlock__announcement(const struct rlock__spec *spec, struct rlock__cmd *cmd);
+/* Adds the first of these two alone. */
+void rlock__announcement_command(const struct rlock__spec *spec, struct rlock__cmd *cmd);
 /* Redisson's two forms of a derived name: prefix:{key}, and {key}:suffix. A key that has a brace
  * already gets no others. */
 void rlock__prefixed_name(const char *prefix, struct rlock__bytes key, struct rlock__buf *ret_name);

@@ -44,6 +44,7 @@ void rlock__plain_acquire(const struct rlock__spec *spec, const struct rlock__ar
         rlock__prefixed_arg(QUEUE, spec->key, ret_cmd);
         rlock__cmd_arg(ret_cmd, rlock__bytes_of(form));
         rlock__cmd_num(ret_cmd, args->waits ? args->hint : -1);
+        rlock__announcement_command(spec, ret_cmd);
     }
 }
 

@@ -26,9 +26,9 @@ struct rlock__spec *rlock__spec_unref(struct rlock__spec *spec)
 
 static bool is_default(const struct rlock__tuning *tuning)
 {
-    return tuning->max_hold_us == 0 && tuning->spin_initial_us == 0 && tuning->spin_max_us == 0 &&
-           tuning->spin_multiplier == 0 && tuning->fair_slot_ms == 0 && !tuning->prefer_writers &&
-           !tuning->no_reentry;
+    return tuning->max_hold_us == 0 && tuning->linger_us == 0 && tuning->spin_initial_us == 0 &&
+           tuning->spin_max_us == 0 && tuning->spin_multiplier == 0 && tuning->fair_slot_ms == 0 &&
+           !tuning->prefer_writers && !tuning->no_reentry;
 }
 
 /* One allocation for everything. The name is the end of the key's text. The tuning is included only
@@ -117,14 +117,24 @@ struct rlock__loss *rlock__loss_free(struct rlock__loss *loss)
     return NULL;
 }
 
-void rlock__announcement(const struct rlock__spec *spec, struct rlock__cmd *cmd)
+static inline struct rlock__bytes announcement_command(const struct rlock__spec *spec)
 {
     struct rlock__core *core = spec->core;
     bool is_sharded =
         core->version != 0 && rlock__server_is_sharded(core->driver.route(core, spec));
     const char *sharded = core->opts.announces_both ? "BOTH" : "SPUBLISH";
 
-    rlock__cmd_arg(cmd, rlock__bytes_of(is_sharded ? sharded : "PUBLISH"));
+    return rlock__bytes_of(is_sharded ? sharded : "PUBLISH");
+}
+
+void rlock__announcement_command(const struct rlock__spec *spec, struct rlock__cmd *cmd)
+{
+    rlock__cmd_arg(cmd, announcement_command(spec));
+}
+
+void rlock__announcement(const struct rlock__spec *spec, struct rlock__cmd *cmd)
+{
+    rlock__cmd_arg(cmd, announcement_command(spec));
     rlock__cmd_arg(cmd, spec->channel);
 }
 

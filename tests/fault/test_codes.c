@@ -325,7 +325,7 @@ static void play_arguments(struct fixture *f)
     open_stage(&stage, f, opts_of(proxy_url(f->proxy)));
     (void)record(NEW, rlock_reentrant_new(NULL, "a", NULL, &nobody));
     (void)record(NEW, rlock_reentrant_new(stage.client, "", NULL, &nobody));
-    (void)record(NEW, rlock_reentrant_new(stage.client, "a", RLOCK_OPTS(.linger_ms = 1), &nobody));
+    (void)record(NEW, rlock_reentrant_new(stage.client, "a", RLOCK_OPTS(.linger_ms = 11), &nobody));
     (void)record(MULTI_NEW, rlock_multi_new(NULL, 1, NULL, &nobody));
     (void)record(REDLOCK_NEW, rlock_redlock_new(NULL, 1, NULL, &nobody));
     two[0] = two[1] = stage.lock;

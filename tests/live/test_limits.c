@@ -115,14 +115,13 @@ FIXTURE_TEST(tls_and_no_tls_to_the_sentinels_exclude_each_other, f)
     assert_detail("SENTINEL_PLAIN");
 }
 
-/* Later versions give them a meaning. */
-FIXTURE_TEST(an_option_that_is_reserved_is_not_supported, f)
+FIXTURE_TEST(a_lock_lingers_for_10_ms_at_most, f)
 {
     struct user *user = user_open(f, USUAL);
     struct rlock_handle *lock = NULL;
 
-    assert_code(rlock_reentrant_new(user->client, "b", RLOCK_OPTS(.linger_ms = 10), &lock),
-                RLOCK_ENOTSUP);
+    assert_code(rlock_reentrant_new(user->client, "b", RLOCK_OPTS(.linger_ms = 11), &lock),
+                RLOCK_EINVAL);
     assert_detail("linger_ms");
 }
 
@@ -152,6 +151,7 @@ FIXTURE_TEST(a_kind_refuses_the_options_of_others, f)
         struct rlock_opts opts;
     } rows[] = {
         {rlock_fair_new, "linger_ms", {.linger_ms = 10}},
+        {rlock_fenced_new, "linger_ms", {.linger_ms = 10}},
         {rlock_reentrant_new, "pause_first_ms", {.pause_first_ms = 1}},
         {rlock_fenced_new, "pause_max_ms", {.pause_max_ms = 1}},
         {rlock_fair_new, "pause_growth", {.pause_growth = 1}},

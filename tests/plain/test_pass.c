@@ -430,3 +430,62 @@ ROOM_TEST(who_waits_in_vain_is_told_which_hold_of_its_client_it_was)
                    room->stage.clients[0].core.opts.uuid, (unsigned long long)on_server(room));
     assert_non_null(strstr(room->texts.detail, expected));
 }
+
+/* ---- Holds that linger ---- */
+
+/* Clients 0 and 1 are of this library, and enter the lock's queue. Holds of client 0 linger. */
+static void begin_lingering(struct room *room)
+{
+    static const struct rlock__tuning tuning = {.linger_us = 10 * RLOCK__MS};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct stage_client *client = &room->stage.clients[i];
+
+        client->core.opts.uuid[14] = '8';
+        client->core.opts.queues = true;
+        (void)rlock__spec_unref(client->spec);
+        client->spec = rlock__spec_new(&client->core, &rlock__reentrant_ops,
+                                       rlock__bytes_of(STAGE_KEY), i == 0 ? &tuning : NULL);
+    }
+    take(room, 0);
+    leave(room, 0); /* and subscribes */
+    assert_int_equal(on_server(room), 0);
+    take(room, 0);
+    leave(room, 0);
+    assert_int_not_equal(on_server(room), 0);
+}
+
+ROOM_TEST(what_lingers_is_taken_over_and_ends_in_10_ms)
+{
+    int64_t began = room->stage.now;
+    uint64_t number;
+
+    begin_lingering(room);
+    number = on_server(room);
+    while (room->stage.now < began + 9 * RLOCK__MS) {
+        take(room, 1);
+        assert_int_equal(room->calls[1].number, number);
+        stage_wait(&room->stage, room->stage.now + RLOCK__MS);
+        leave(room, 1);
+    }
+    assert_int_equal(on_server(room), number);
+    stage_wait(&room->stage, began + 10 * RLOCK__MS);
+    assert_int_equal(on_server(room), 0);
+}
+
+/* The server says so to the client that has it (lua/queue/acquire.lua). */
+ROOM_TEST(who_waits_elsewhere_gets_at_once_what_lingers)
+{
+    int64_t began;
+
+    begin_lingering(room);
+    began = room->stage.now;
+    room->other = (struct rlock__call){
+        .kind = RLOCK__ACQUIRE, .acquire.wait_us = -1, .owner = {.id = 1, .given = true}};
+    stage_begin(&room->stage, 1, &room->other);
+    stage_wait(&room->stage, began + 1); /* what is due now */
+    assert_int_equal(room->other.step, RLOCK__COMPLETE);
+    assert_int_equal(room->other.code, 0);
+    take_for(room, 0, 0, 0);
+    assert_int_equal(room->calls[0].code, RLOCK_EBUSY);
+}

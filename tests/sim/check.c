@@ -160,6 +160,11 @@ void sim_doom(struct sim_world *world, int key)
                 doom(user, &user->holds[1]);
             }
         }
+        for (unsigned k = 0; client != NULL && k < world->config.n_keys; k++) {
+            if (key < 0 || k == (unsigned)key) {
+                sim_linger_doom(client, k, sim_clock(client) + world->config.lease);
+            }
+        }
     }
 }
 
@@ -185,6 +190,10 @@ void sim_doom_owner(struct sim_world *world, const char *owner)
             /* maybe not for the first time: a late copy may have taken it again */
             user->holds[0].doomed = true;
             user->holds[0].doomed_valid = RLOCK__NEVER;
+        }
+        owner_name(client, 0, client->lingering[user->key].number, name);
+        if (strcmp(name, owner) == 0) {
+            sim_linger_doom(client, user->key, RLOCK__NEVER);
         }
         owner_name(client, 0, user->call.number, name);
         user->seized |= user->calling && strcmp(name, owner) == 0;
@@ -282,6 +291,7 @@ void sim_check_step(struct sim_world *world)
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         struct sim_client *client = world->clients[i];
 
+        sim_linger_check(client);
         for (unsigned j = 0; j < client->n_users; j++) {
             check_hold(&client->users[j], 0);
             check_hold(&client->users[j], 1);

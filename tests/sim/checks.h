@@ -90,6 +90,17 @@ bool sim_is_passed(const struct sim_user *user);
 bool sim_pass_taken(struct sim_user *user);
 void sim_passes(struct sim_user *user);
 
+/* ---- linger.c ---- */
+
+/* The user has unlocked: whether the hold lingers. */
+bool sim_linger_begins(struct sim_user *user);
+/* The user was granted a lock: whether that is a hold that lingered. */
+bool sim_linger_taken(struct sim_user *user);
+/* The server loses what lingers under the key, or somebody takes it. */
+void sim_linger_doom(struct sim_client *client, unsigned key, int64_t valid_until);
+/* After each step. */
+void sim_linger_check(struct sim_client *client);
+
 /* ---- proofs.c ---- */
 
 /* After each step; and at the end of a call. */

@@ -290,7 +290,7 @@ static void on_taken(struct sim_user *user)
         hold->view = rlock__view_unref(hold->view);
         hold->view = call->view;
         hold->number = call->number;
-        if (!sim_pass_taken(user)) {
+        if (!sim_linger_taken(user) && !sim_pass_taken(user)) {
             hold->doomed = hold->fuzzy = hold->half = hold->gone = false;
             hold->shared &= call->count > 1;
         }
@@ -341,12 +341,14 @@ static void changed_done(struct sim_user *user)
     go_on(user);
 }
 
-/* Whether the release of the number is on its way, and no call waits for the answer. */
-static bool is_unanswered(const struct sim_client *client, uint64_t number)
+/* Whether an unlock returned before its answer: the release is on its way, or the hold lingers. */
+static bool is_unanswered(struct sim_user *user)
 {
-    const struct rlock__hold *row = sim_find_hold(client, number);
+    const struct rlock__call *call = &user->call;
+    const struct rlock__hold *row = sim_find_hold(user->client, user->holds[user->side].number);
 
-    return row != NULL && row->sent > 0;
+    return call->kind == RLOCK__RELEASE && call->code == 0 &&
+           (sim_linger_begins(user) || call->sends) && row != NULL && row->sent > 0;
 }
 
 void sim_user_done(struct sim_user *user)
@@ -358,7 +360,7 @@ void sim_user_done(struct sim_user *user)
     bool taking = call->kind == RLOCK__ACQUIRE;
 
     user->calling = false;
-    if (call->sends && call->code == 0 && is_unanswered(client, hold->number)) {
+    if (is_unanswered(user)) {
         call->code = RLOCK_EINDOUBT; /* the user knows as little */
     }
     if (call->kind == RLOCK__COMMAND) {

@@ -38,6 +38,10 @@ static void make_specs(struct sim_client *client)
     if (world->config.other == NULL && sim_chance(world, 100)) {
         tuning.max_hold_us = world->config.lease / 2 + sim_random(world, 3 * world->config.lease);
     }
+    if ((world->config.kind->caps & RLOCK__CAP_PASSES) != 0 &&
+        (world->seed % 8 == 5 || world->seed % 8 == 2)) {
+        tuning.linger_us = (1 + (int64_t)(world->seed / 8 % 10)) * RLOCK__MS;
+    }
     for (unsigned i = 0; i < world->config.n_keys; i++) {
         struct rlock__bytes name = rlock__bytes_of(world->keys[i]);
 

@@ -164,8 +164,7 @@ struct sim_user {
     bool knew_loss;                /* the hold of its call was lost when that began */
     bool gone;                     /* it was not on the server when its release began */
     int64_t cut;                   /* client's clock: its release has no more time, validity ends */
-    unsigned spins;                /* pauses that were looked at */
-    unsigned attempts;             /* the same */
+    unsigned spins, attempts;      /* pauses that were looked at; the same */
     uint64_t own;                  /* the number of its call in the wait queue; 0 none */
     uint64_t joined;               /* when it came there, counted; 0: it is in none */
     bool asks, open;               /* an attempt of its call was under way; or may have been */
@@ -218,6 +217,7 @@ struct sim_client {
     unsigned n_left;
     struct sim_ended ended[SIM_ENDED]; /* the latest */
     unsigned n_ended;
+    struct sim_hold lingering[SIM_KEYS]; /* as its user had it */
 };
 
 /* What the seed chose. */

@@ -60,6 +60,7 @@ static void have(struct rlock__call *call, uint64_t token, int64_t t0, int64_t l
     if (!alone) {
         rlock__grant_verify(call->hold->grant, now);
     }
+    call->hold->grant->is_awaited |= call->acquire.contended; /* others may still wait */
     call->acquire.valid_until = call->hold->grant->valid_until;
     call->acquire.lease_granted_us = lease;
     call->count = call->acquire.target;

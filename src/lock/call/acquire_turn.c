@@ -6,6 +6,7 @@
 
 #include "lock/call/calls.h"
 #include "lock/call/explain.h"
+#include "lock/call/pass.h"
 #include "lock/common.h"
 #include "lock/hold/hold.h"
 #include "lock/hold/queue.h"
@@ -150,6 +151,10 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         return;
     }
     call->acquire.target = 1;
+    if (core->rows.n_lingering != 0 && rlock__pass_retake(call, now)) {
+        rlock__acquire_end(call, 0, now);
+        return;
+    }
     if (call->acquire.adopts != NULL || !rlock__stock_take(call)) {
         call->number = ++core->last_number;
     }

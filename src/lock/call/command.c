@@ -92,7 +92,7 @@ void rlock__command_begin(struct rlock__call *call, int64_t now)
     assert(call->step == RLOCK__NEW);
     assert(call->request == NULL);
     call->deadline = now + call->core->opts.op_timeout_us;
-    rlock__pass_forbid(call->core, call->spec);
+    rlock__pass_forbid(call->core, call->spec, now);
     if (request == NULL) {
         rlock__cmd_fini(&call->command.cmd);
         rlock__call_complete(call, RLOCK_ENOMEM, "no memory");

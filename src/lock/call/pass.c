@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "lock/call/calls.h"
+#include "lock/common.h"
 #include "lock/hold/hold.h"
 #include "lock/hold/queue.h"
 #include "lock/hold/ticket.h"
@@ -53,13 +55,35 @@ void rlock__pass_doubt(struct rlock__core *core, const struct rlock__spec *spec,
     }
 }
 
-void rlock__pass_forbid(struct rlock__core *core, const struct rlock__spec *spec)
+/* The hold of this client on the lock that lingers; NULL: none does. */
+static struct rlock__hold *lingering(struct rlock__core *core, const struct rlock__spec *spec)
+{
+    struct rlock__hold *hold =
+        core->rows.n_lingering != 0 ? rlock__hold_by_lock(core, spec, NULL) : NULL;
+
+    while (hold != NULL && !hold->grant->lingers) {
+        hold = rlock__hold_by_lock(core, spec, hold);
+    }
+    return hold;
+}
+
+void rlock__pass_yield(struct rlock__core *core, const struct rlock__spec *spec, int64_t now)
+{
+    struct rlock__hold *hold = lingering(core, spec);
+
+    if (hold != NULL) {
+        rlock__release_due(hold, now);
+    }
+}
+
+void rlock__pass_forbid(struct rlock__core *core, const struct rlock__spec *spec, int64_t now)
 {
     struct rlock__grant *grant = find(core, spec);
 
     if (grant != NULL) {
         grant->passes = MOST_PASSES;
     }
+    rlock__pass_yield(core, spec, now);
 }
 
 /* Whether anything about the grant is open, failed or overdue at the server. */
@@ -94,15 +118,20 @@ static bool is_awaited_by_group(const struct rlock__spec *spec)
     return channel != NULL && channel->listeners != NULL;
 }
 
-/* Whether the call waits for a hold of this kind and lease, and none of its attempts is open. */
+/* Whether the call wants a hold of this kind and lease, as one level of its own. */
+static bool is_alike(const struct rlock__call *call, const struct rlock__spec *spec)
+{
+    return call->spec->ops == spec->ops && call->acquire.lease_us == 0 && !call->member &&
+           call->spec->tuning->max_hold_us == spec->tuning->max_hold_us;
+}
+
+/* Whether the call waits for such a hold, and none of its attempts is open. */
 static bool may_take(const struct rlock__call *call, const struct rlock__spec *spec, int64_t now)
 {
     bool waits = call->step == RLOCK__QUEUED || call->step == RLOCK__SUBSCRIBING ||
                  call->step == RLOCK__SLEEPING || call->step == RLOCK__PAUSING;
 
-    return waits && call->spec->ops == spec->ops && call->acquire.lease_us == 0 && !call->member &&
-           call->error == 0 && !call->acquire.enqueued &&
-           call->spec->tuning->max_hold_us == spec->tuning->max_hold_us &&
+    return waits && is_alike(call, spec) && call->error == 0 && !call->acquire.enqueued &&
            !rlock__ticket_is_open(call->acquire.ticket) && now < call->deadline;
 }
 
@@ -122,6 +151,7 @@ static void exchange(struct rlock__hold *from, struct rlock__hold *to)
     grant->hold = to;
 }
 
+/* The call has the hold now, under the number that the server knows. */
 static void take(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
@@ -135,9 +165,7 @@ static void take(struct rlock__call *call, int64_t now)
     rlock__hold_state(hold, RLOCK__HOLD_HELD);
     hold->renewed_from = 1;
     rlock__hold_set_count(hold, 1);
-    grant->passes++;
     call->core->stats.passes++;
-    rlock__histogram_add(&call->core->stats.hold, now - grant->granted_at);
     grant->granted_at = now;
     grant->held_until = most != 0 ? rlock__later(now, most) : RLOCK__NEVER;
     atomic_store(&hold->view->valid_until, grant->valid_until);
@@ -148,7 +176,6 @@ static void take(struct rlock__call *call, int64_t now)
     call->count = 1;
     call->view = rlock__view_ref(hold->view);
     assert(call->acquire.valid_until > now);
-    assert(grant->passes <= MOST_PASSES);
 }
 
 struct rlock__call *rlock__pass(struct rlock__hold *hold, int64_t now)
@@ -162,9 +189,78 @@ struct rlock__call *rlock__pass(struct rlock__hold *hold, int64_t now)
         return NULL;
     }
     assert(call->hold->turn == call && call->step != RLOCK__LINED_UP);
+    assert(hold->grant->passes < MOST_PASSES);
+    hold->grant->passes++;
+    rlock__histogram_add(&call->core->stats.hold, now - hold->grant->granted_at);
     exchange(hold, call->hold);
     rlock__hold_over(hold);
     take(call, now);
     assert(hold->state == RLOCK__HOLD_NONE && call->hold->state == RLOCK__HOLD_HELD);
     return call;
+}
+
+/* ---- Lingering ---- */
+
+/* Whether the server tells this client when a call of another client waits for the lock. Kinds
+ * whose waiters do not enter a queue poll, or hear the release. */
+static bool will_be_told(struct rlock__spec *spec, int64_t now)
+{
+    bool enters = spec->core->opts.queues && (spec->ops->caps & RLOCK__CAP_ENTERS) != 0;
+
+    return !enters || rlock__channel_client_keep(spec, now);
+}
+
+bool rlock__pass_may_linger(const struct rlock__hold *hold, int64_t now)
+{
+    const struct rlock__grant *grant = hold->grant;
+    struct rlock__spec *spec = hold->spec;
+    bool told = will_be_told(spec, now); /* from the next time on, if not yet */
+
+    return told && may_go(hold, now) && !grant->is_awaited && !grant->is_short &&
+           grant->batch_entry == NULL && hold->line == NULL && hold->owed.n == 0 &&
+           !rlock__queue_is_contended(spec->core, spec, now) && !is_awaited_by_group(spec);
+}
+
+void rlock__pass_linger(struct rlock__hold *hold, int64_t now)
+{
+    struct rlock__grant *grant = hold->grant;
+    int64_t most = hold->spec->tuning->linger_us;
+
+    assert(hold->count == 1 && grant->releasing && grant->release == NULL);
+    rlock__histogram_add(&hold->spec->core->stats.hold, now - grant->granted_at);
+    grant->granted_at = 0;
+    grant->due = rlock__min(now + most, grant->leased_at + MOST_PASSING);
+    rlock__grant_stay(grant, true);
+}
+
+/* Whether the call may take over the hold that lingers. */
+static bool may_retake(const struct rlock__call *call, const struct rlock__hold *hold, int64_t now)
+{
+    return is_alike(call, hold->spec) && call->acquire.adopts == NULL &&
+           call->acquire.batch == NULL && call->acquire.min_uptime_us == 0 &&
+           now < hold->grant->valid_until && !is_in_doubt(hold->grant, now);
+}
+
+bool rlock__pass_retake(struct rlock__call *call, int64_t now)
+{
+    struct rlock__hold *hold = lingering(call->core, call->spec);
+    struct rlock__grant *grant;
+
+    if (hold == NULL) {
+        return false;
+    }
+    if (!may_retake(call, hold, now) || !rlock__hold_view(call->hold, call->spec)) {
+        rlock__release_due(hold, now);
+        return false;
+    }
+    grant = hold->grant;
+    assert(hold->is_hidden && hold->turn == NULL && grant->release == NULL);
+    rlock__grant_stay(grant, false);
+    grant->releasing = false;
+    rlock__grant_due(grant, grant->leased_at, grant->lease_us);
+    exchange(hold, call->hold);
+    rlock__hold_over(hold);
+    take(call, now);
+    rlock__hold_leave(hold, now); /* which frees the row */
+    return true;
 }

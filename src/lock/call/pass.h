@@ -11,6 +11,13 @@
  *
  * A pass sends no message to other clients. So a hold is passed a few times and for a short while,
  * and then really released.
+ *
+ * A hold may also be passed to a later call: it lingers (rlock_opts.linger_ms). For its owner it is
+ * over, its row is hidden, and its release is due after a few milliseconds. It is sent sooner if a
+ * call of this client wants the lock and cannot take the hold over, if the client closes, or if a
+ * message says that a call of another client has entered the lock's queue (lua/queue/acquire.lua).
+ * Another library cannot say that. So no hold lingers longer than 10 ms after the last request for
+ * its lease; and for a second after others waited for the lock, none does.
  */
 #ifndef RLOCK_LOCK_PASS_H
 #define RLOCK_LOCK_PASS_H
@@ -27,8 +34,17 @@ struct rlock__call *rlock__pass(struct rlock__hold *hold, int64_t now);
 /* If this client has a hold on the lock, asks the server about it at once: others may have ended
  * it. */
 void rlock__pass_doubt(struct rlock__core *core, const struct rlock__spec *spec, int64_t now);
-/* A command begins that may end a hold of this client on the lock: the hold is not passed any
- * more. */
-void rlock__pass_forbid(struct rlock__core *core, const struct rlock__spec *spec);
+/* A command begins that may end a hold of this client on the lock: the hold is not passed any more,
+ * and does not linger. */
+void rlock__pass_forbid(struct rlock__core *core, const struct rlock__spec *spec, int64_t now);
+/* If a hold on the lock lingers, its release is sent now. */
+void rlock__pass_yield(struct rlock__core *core, const struct rlock__spec *spec, int64_t now);
+/* The owner gives up its last level, and nobody here waits: whether the hold may linger. */
+bool rlock__pass_may_linger(const struct rlock__hold *hold, int64_t now);
+/* From now on it lingers. Its release has begun, and is due at grant.due. */
+void rlock__pass_linger(struct rlock__hold *hold, int64_t now);
+/* The call begins. If a hold on its lock lingers, the call gets it (returns true), or the hold's
+ * release is sent ahead of the call's attempt. */
+bool rlock__pass_retake(struct rlock__call *call, int64_t now);
 
 #endif

@@ -5,11 +5,12 @@
  *
  * An answer is a proof if its request was sent after the grant of the hold was read, to the server
  * that has both the hold and the key. If that is not certain, the client asks the server about the
- * hold.
+ * hold. A hold that lingers is released in any case.
  */
 #include <assert.h>
 
 #include "lock/call/acquire.h"
+#include "lock/call/pass.h"
 #include "lock/common.h"
 #include "lock/hold/hold.h"
 #include "lock/server/route.h"
@@ -57,10 +58,14 @@ static bool end(struct rlock__hold *hold, const struct rlock__call *call, int64_
 
 bool rlock__proof_granted(const struct rlock__call *call, int64_t now)
 {
-    struct rlock__hold *hold = rlock__hold_by_lock(call->core, call->spec, NULL), *after;
+    struct rlock__hold *hold, *after;
     bool alone = true;
 
     assert(call->step == RLOCK__ASKING && call->request == NULL);
+    if (call->core->rows.n_lingering != 0) {
+        rlock__pass_yield(call->core, call->spec, now);
+    }
+    hold = rlock__hold_by_lock(call->core, call->spec, NULL);
     for (; hold != NULL; hold = after) {
         after = rlock__hold_by_lock(call->core, call->spec, hold);
         if (is_rival(hold, call)) {
@@ -82,9 +87,13 @@ static bool is_named(const struct rlock__hold *hold, struct rlock__bytes holder)
 
 void rlock__proof_refused(const struct rlock__call *call, struct rlock__bytes holder, int64_t now)
 {
-    struct rlock__hold *hold = rlock__hold_by_lock(call->core, call->spec, NULL), *after;
+    struct rlock__hold *hold, *after;
 
     assert(call->request == NULL); /* the answer was read */
+    if (call->core->rows.n_lingering != 0) {
+        rlock__pass_yield(call->core, call->spec, now);
+    }
+    hold = rlock__hold_by_lock(call->core, call->spec, NULL);
     for (; hold != NULL && holder.len != 0 && !call->acquire.asked; hold = after) {
         after = rlock__hold_by_lock(call->core, call->spec, hold);
         if (is_rival(hold, call) && is_newer(call, hold) && !is_named(hold, holder)) {

@@ -9,12 +9,13 @@
  *                                                                                    release_owed
  * sent      grant.release is the request. hold.turn is the call   send               on_answer
  *           that waits for the answer; NULL: it has returned,
- *           perhaps at once (release_sent). After the last level
+ *           perhaps at once (release_return). After the last level
  *           the owner's next call then gets another row
  * refused   grant.release = NULL. The call sleeps until it        on_refused         release_timer,
  *           asks again                                                               _give_up
- * left      grant.release = NULL, hold.turn = NULL. The release   release_leave      release_due,
- *           is sent again when grant.timer fires                                     release_begin
+ * left      grant.release = NULL, hold.turn = NULL. The release   release_leave,     release_due,
+ *           is sent again when grant.timer fires; or for the      release_return     release_begin,
+ *           first time, if the hold lingers                                          pass_retake
  *
  * If no level remains, grant.releasing is set: the hold is neither valid nor renewed any more.
  * An unlock gives up its level, whatever it returns. One that gets no turn in time leaves the level
@@ -146,13 +147,12 @@ static void go_on_alone(struct rlock__hold *hold, int64_t due, int64_t now)
     assert(!grant->releasing || grant->timer.set); /* an answer may never come */
 }
 
-void rlock__release_sent(struct rlock__hold *hold, int64_t now)
+void rlock__release_return(struct rlock__hold *hold, int64_t due, int64_t now)
 {
     struct rlock__call *call = hold->turn;
 
-    assert(call->sends && !call->member);
-    assert(hold->grant->release != NULL && hold->grant->release->sent);
-    go_on_alone(hold, now, now);
+    assert(call->kind == RLOCK__RELEASE && !call->member);
+    go_on_alone(hold, due, now);
     rlock__release_count_sent(hold);
     if (hold->grant->releasing && hold->line == NULL) {
         rlock__hold_hide(hold);

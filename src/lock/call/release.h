@@ -35,8 +35,9 @@ static inline void rlock__release_count_sent(struct rlock__hold *hold)
     }
 }
 
-/* The release is on its way, and the call returns 0. The release goes on without it. */
-void rlock__release_sent(struct rlock__hold *hold, int64_t now);
+/* The call returns 0, and the release goes on without it: it is on its way, or is sent when it is
+ * due. */
+void rlock__release_return(struct rlock__hold *hold, int64_t due, int64_t now);
 /* The same as rlock__release_leave(), with a text that goes with the code. */
 void rlock__release_leave_because(struct rlock__hold *hold, int code, const char *why, int64_t due,
                                   int64_t now);

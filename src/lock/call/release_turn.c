@@ -115,6 +115,20 @@ static void detach(struct rlock__call *call, int64_t now)
     give_up_level(call, now);
 }
 
+/* The hold stays for the next call of this client. */
+static void linger(struct rlock__call *call, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+    struct rlock__grant *grant = hold->grant;
+
+    hold->leaves = rlock__levels_of(call);
+    grant->resent = false;
+    grant->releasing = true;
+    rlock__pass_linger(hold, now);
+    rlock__release_return(hold, grant->due, now);
+    assert(hold->is_hidden);
+}
+
 void rlock__release_turn(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
@@ -136,6 +150,8 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
         detach(call, now);
     } else if (!call->member && passes_on(hold, now)) {
         rlock__release_end(hold, 0, now);
+    } else if (hold->spec->tuning->linger_us != 0 && rlock__pass_may_linger(hold, now)) {
+        linger(call, now);
     } else {
         give_up_level(call, now);
     }
@@ -148,7 +164,7 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
         return;
     }
     if (call->step == RLOCK__ASKING && call->hold->grant->release->sent) {
-        rlock__release_sent(call->hold, now);
+        rlock__release_return(call->hold, now, now);
     } else {
         rlock__release_give_up(call, RLOCK_EINDOUBT, now);
     }

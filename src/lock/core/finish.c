@@ -75,12 +75,14 @@ static struct rlock__server *drain(struct rlock__core *core, int64_t now)
  * call may end and leave its channel. So the channels come last. */
 static void flush_server(struct rlock__server *server, int64_t now)
 {
-    if (server->sub.strays != NULL) {
-        rlock__strays_release(server, now);
+    if (server->sub.told != NULL) {
+        rlock__told_of_numbers(server, now);
     }
-    for (unsigned i = 0; i < server->n_links; i++) { /* links for acks are the last */
+    for (unsigned i = 0; i < server->n_routed; i++) {
         rlock__recovery_flush(&server->links[i], now);
         rlock__renew_flush(&server->links[i], now);
+    }
+    for (unsigned i = server->n_routed; i < server->n_links; i++) {
         rlock__acks_flush(&server->links[i], now);
     }
     if (server->sub.unsettled != NULL) {

@@ -73,10 +73,10 @@ void rlock__hold_granted(struct rlock__hold *hold, struct rlock__call *call, int
     assert(now < grant->valid_until); /* the caller gives back a grant that is over already */
 }
 
-/* The server's grant ends. Nothing happens if it has ended before. */
+/* The server's grant ends. Nothing happens if it has ended before, or has lingered. */
 static inline void note_duration(const struct rlock__grant *grant, int64_t now)
 {
-    if (grant->is_numbered) {
+    if (grant->is_numbered && grant->granted_at != 0) {
         rlock__histogram_add(&grant->hold->spec->core->stats.hold, now - grant->granted_at);
     }
 }
@@ -100,6 +100,16 @@ void rlock__hold_over(struct rlock__hold *hold)
     assert(hold->grant == NULL || hold->grant->hold == hold); /* the row keeps the cleared grant */
 }
 
+/* Notes that others waited for the lock, for holds that would linger. */
+static void note_others(const struct rlock__hold *hold, const struct rlock__answer *answer,
+                        int64_t now)
+{
+    if (hold->grant->is_awaited ||
+        (answer != NULL && (answer->receivers > 0 || answer->is_others_turn))) {
+        rlock__queue_contended(hold->spec->core, hold->spec, now);
+    }
+}
+
 void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now)
 {
     const struct rlock__grant *grant = hold->grant;
@@ -113,6 +123,9 @@ void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *ans
     }
     if (answer != NULL) {
         rlock__recent_add(grant->link, hold->spec, grant->number, replaced, now);
+    }
+    if (hold->spec->tuning->linger_us != 0) {
+        note_others(hold, answer, now);
     }
     rlock__hold_over(hold);
     if (answer == NULL || !answer->shared) {
@@ -176,6 +189,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
     rlock__extensions_over(grant, (int)reason);
     rlock__hold_drop_owed(hold);
     grant->valid_until = 0;
+    rlock__grant_stay(grant, false);
     atomic_store(&hold->view->valid_until, 0);
     report(hold, reason);
     if (reason != RLOCK_LOST_THREAD_EXITED && (may_be_there(reason) || may_run)) {
@@ -217,6 +231,9 @@ static void sweep(struct rlock__hold *hold, int64_t now)
         rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);
     } else if (closed && grant != NULL && hold->detach == RLOCK__DETACHING && hold->turn == NULL) {
         hold->detach = RLOCK__REVOKING; /* nobody got the text */
+        grant->due = now;
+        rlock__grant_plan(grant);
+    } else if (closed && grant != NULL && grant->lingers) {
         grant->due = now;
         rlock__grant_plan(grant);
     }

@@ -32,6 +32,8 @@ bool rlock__hold_prepare(struct rlock__call *call);
  * more. */
 void rlock__grant_number(struct rlock__grant *grant, uint64_t number);
 void rlock__grant_unnumber(struct rlock__grant *grant);
+/* From now on the grant lingers (lock/call/pass.h), or does not. */
+void rlock__grant_stay(struct rlock__grant *grant, bool lingers);
 /* Clears the grant: nothing is granted any more. */
 void rlock__grant_clear(struct rlock__grant *grant);
 /* The row ends with its last release, for which no call waits. Until then no call finds it: the

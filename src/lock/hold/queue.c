@@ -23,12 +23,15 @@ struct rlock__queue *rlock__queue_find(struct rlock__core *core, const struct rl
     return NULL;
 }
 
-/* Until when the queue is kept because it remembers pollers or counts for them; 0: it is not. */
+/* Until when the queue is kept because it remembers others, or counts for pollers; 0: it is not. */
 static int64_t remembered_until(const struct rlock__queue *queue)
 {
     int64_t counted_until = queue->turns != 0 ? queue->left_at + RLOCK__PEERS_US : 0;
 
-    return rlock__queue_is_polled(queue) ? rlock__max(queue->peers_until, counted_until) : 0;
+    int64_t polled_until = rlock__max(queue->peers_until, counted_until);
+
+    return rlock__max(rlock__queue_is_polled(queue) ? polled_until : 0,
+                      queue->core->closed ? 0 : queue->contended_until);
 }
 
 void rlock__queue_settle(struct rlock__queue *queue)
@@ -65,6 +68,7 @@ static void on_paused(struct rlock__timer *timer, int64_t now)
 
     queue->paused_until = now < queue->paused_until ? queue->paused_until : 0;
     queue->peers_until = now < queue->peers_until ? queue->peers_until : 0;
+    queue->contended_until = now < queue->contended_until ? queue->contended_until : 0;
     queue->turns = now < queue->left_at + RLOCK__PEERS_US ? queue->turns : 0;
     rlock__queue_plan(queue);
     rlock__queue_settle(queue);
@@ -119,6 +123,28 @@ struct rlock__call *rlock__queue_heir(const struct rlock__hold *hold, int64_t no
     const struct rlock__queue *queue = rlock__queue_find(hold->spec->core, hold->spec);
 
     return queue != NULL && now >= queue->peers_until ? queue->calls : NULL;
+}
+
+void rlock__queue_contended(struct rlock__core *core, struct rlock__spec *spec, int64_t now)
+{
+    struct rlock__queue *queue = rlock__queue_find(core, spec);
+
+    if (queue == NULL && !core->closed) {
+        queue = rlock__queue_new(core, spec, now);
+    }
+    if (queue != NULL) {
+        queue->contended_until = now + RLOCK__PEERS_US;
+        rlock__queue_plan(queue);
+    }
+}
+
+bool rlock__queue_is_contended(struct rlock__core *core, const struct rlock__spec *spec,
+                               int64_t now)
+{
+    const struct rlock__queue *queue = rlock__queue_find(core, spec);
+
+    return queue != NULL && (queue->calls != NULL || queue->paused_until != 0 ||
+                             now < rlock__max(queue->contended_until, queue->peers_until));
 }
 
 bool rlock__queue_is_kept(const struct rlock__call *call)

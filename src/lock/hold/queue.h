@@ -34,6 +34,11 @@ struct rlock__call *rlock__queue_heir(const struct rlock__hold *hold, int64_t no
 /* The server named the holder that the call waits for. Returns whether the holder is another
  * library, and its hold began after the one that the server named before. */
 bool rlock__queue_saw(struct rlock__call *call, const struct rlock__answer *answer, int64_t now);
+/* Others waited for the lock, or may have waited. */
+void rlock__queue_contended(struct rlock__core *core, struct rlock__spec *spec, int64_t now);
+/* Whether calls wait for the lock here, or others waited within the last second. */
+bool rlock__queue_is_contended(struct rlock__core *core, const struct rlock__spec *spec,
+                               int64_t now);
 /* Whether the call's lock has a queue with calls in it, or one that pauses. */
 bool rlock__queue_is_kept(const struct rlock__call *call);
 /* Until when the call's queue lets others go first; 0: it does not pause. */

@@ -21,11 +21,12 @@ struct rlock__queue {
     int64_t peers_lease_us;    /* the longest rest of its lease that was seen */
     int64_t owed_us;           /* how much longer than us it has had the lock */
     unsigned yields;           /* pauses for it since then */
+    int64_t contended_until;   /* no hold lingers before: others waited for the lock */
     int64_t left_at;           /* the latest release of this client */
     int64_t others;            /* receivers of its message that had no turn yet */
     unsigned turns;            /* releases since the last pause; polled locks: of the last second */
     int64_t turns_since;       /* when that count began */
-    struct rlock__timer paused; /* fires when the pause ends, or that library is forgotten */
+    struct rlock__timer paused; /* fires when the pause ends, or the others are forgotten */
 };
 
 /* The queue of the lock; NULL: there is none. */

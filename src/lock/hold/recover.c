@@ -148,16 +148,40 @@ static bool is_known(struct rlock__core *core, uint64_t number)
     return rlock__hold_by_number(core, number) != NULL;
 }
 
-void rlock__strays_release(struct rlock__server *server, int64_t now)
+/* A release reserved the lock for a number. If no call has it, gives the lock back. */
+static void on_stray(const struct rlock__channel *channel, int64_t now)
+{
+    if (!is_known(channel->server->core, channel->stray)) {
+        rlock__recover_released(channel->spec, channel->stray, (struct rlock__in_flight){0}, now);
+    }
+}
+
+/* A call of another client waits for the hold with that number. It lingers no longer. */
+static void on_awaited(const struct rlock__channel *channel, int64_t now)
+{
+    struct rlock__hold *hold = rlock__hold_by_number(channel->server->core, channel->awaited);
+
+    if (hold != NULL) {
+        hold->grant->is_awaited = true;
+    }
+    if (hold != NULL && hold->grant->lingers) {
+        hold->grant->due = now;
+        rlock__grant_plan(hold->grant);
+    }
+}
+
+void rlock__told_of_numbers(struct rlock__server *server, int64_t now)
 {
     struct rlock__channel *channel;
 
-    while ((channel = server->sub.strays) != NULL) {
-        server->sub.strays = channel->stray_next;
-        if (!is_known(server->core, channel->stray)) {
-            rlock__recover_released(channel->spec, channel->stray, (struct rlock__in_flight){0},
-                                    now);
+    while ((channel = server->sub.told) != NULL) {
+        server->sub.told = channel->told_next;
+        if (channel->stray != 0) {
+            on_stray(channel, now);
         }
-        channel->stray = 0;
+        if (channel->awaited != 0) {
+            on_awaited(channel, now);
+        }
+        channel->stray = channel->awaited = 0;
     }
 }

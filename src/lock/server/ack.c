@@ -198,9 +198,7 @@ void rlock__acks_flush(struct rlock__link *link, int64_t now)
 {
     struct rlock__server *server = link->server;
 
-    if (link < &server->links[server->n_routed]) {
-        return;
-    }
+    assert(link >= &server->links[server->n_routed]); /* the others are for locks */
     while (rlock__wait_is_due(link) && server->gathered != NULL) {
         send_first(server, link, now);
     }

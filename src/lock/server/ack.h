@@ -91,8 +91,8 @@ const char *rlock__ack_lacking(const struct rlock__ack *ack, char *out, size_t s
 /* ack_wait.c: whether the link is up and has no WAIT in flight; and sends one. */
 bool rlock__wait_is_due(const struct rlock__link *link);
 void rlock__wait_send(struct rlock__link *link, int64_t now);
-/* The end of each event: sends the gathered commands, and WAIT behind them. Does nothing on a link
- * for locks. */
+/* The end of each event, for a link for acknowledgements: sends the gathered commands, and WAIT
+ * behind them. */
 void rlock__acks_flush(struct rlock__link *link, int64_t now);
 /* The core ends: answers the gathered requests with NULL. */
 void rlock__acks_drop(struct rlock__server *server, int64_t now);

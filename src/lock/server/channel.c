@@ -89,21 +89,22 @@ static void on_linger(struct rlock__timer *timer, int64_t now)
 static bool is_wanted(struct rlock__channel *channel, int64_t now)
 {
     struct rlock__core *core = channel->server->core;
-    bool is_needed = rlock__channel_is_needed(channel);
+    bool is_needed = rlock__channel_is_needed(channel), kept = now < channel->kept_until;
 
-    if (is_needed || !channel->lingers || !channel->live || core->closed) {
+    if (is_needed || core->closed || (!kept && (!channel->lingers || !channel->live))) {
         rlock__timer_unset(&core->timers, &channel->linger);
         channel->is_over = false;
         return is_needed;
     }
-    if (!channel->linger.set && !channel->is_over) {
-        rlock__timer_set(&core->timers, &channel->linger, now + LINGER_US);
+    if (!channel->linger.set && (kept || !channel->is_over)) {
+        rlock__timer_set(&core->timers, &channel->linger,
+                         rlock__max(now + LINGER_US, channel->kept_until));
+        channel->is_over = false;
     }
     return !channel->is_over;
 }
 
-/* Subscribes or unsubscribes as the waiters need, unless a command is open. Frees a channel that
- * nobody needs. */
+/* Subscribes or unsubscribes as needed, unless a command is open; or frees the channel. */
 static void channel_settle(struct rlock__channel *channel, int64_t now)
 {
     struct rlock__server *server = channel->server;

@@ -29,11 +29,12 @@ struct rlock__channel {
     struct rlock__listener *listeners;
     struct rlock__timer linger; /* it is kept until then, though nobody needs it */
     struct rlock__spec *spec;   /* a client's own: its lock; NULL: another channel */
-    /* the lock is reserved for this number, which no call has; 0: none */
-    uint64_t stray;
-    struct rlock__channel *stray_next; /* in subscriber.strays */
-    bool lingers;                      /* it may be kept */
-    bool is_over;                      /* it was kept for long enough */
+    uint64_t stray;   /* the lock is reserved for this number, which no call has; 0: none */
+    uint64_t awaited; /* a call elsewhere waits for the hold with this number; 0: none */
+    struct rlock__channel *told_next; /* in subscriber.told, if one of the two is set */
+    int64_t kept_until;               /* it is subscribed until then, though nobody waits */
+    bool lingers;                     /* it may be kept */
+    bool is_over;                     /* it was kept for long enough */
     enum { RLOCK__ASKED_NOTHING, RLOCK__ASKED_SUBSCRIBE, RLOCK__ASKED_UNSUBSCRIBE } asked;
     bool live; /* the server acknowledged the subscription */
     /* The plain channel beside the sharded one: it is subscribed; its command awaits an answer. */
@@ -71,6 +72,8 @@ struct rlock__channel *rlock__channel_own(struct rlock__server *server,
  * NULL without memory. */
 struct rlock__channel *rlock__channel_client(struct rlock__server *server,
                                              struct rlock__spec *spec);
+/* Has that one subscribed for a while, since a hold of the lock lingers. Returns whether it is. */
+bool rlock__channel_client_keep(struct rlock__spec *spec, int64_t now);
 /* Whether that one is subscribed. */
 bool rlock__channel_client_is_live(const struct rlock__call *call);
 /* Subscribes or unsubscribes all of them with one command. None of them may have an open

@@ -51,10 +51,21 @@ static void be_pushed(struct rlock__call *call, int64_t ticket, uint64_t token)
     }
 }
 
+/* Notes a number in the channel. The end of the event looks at it. */
+static void note_number(struct rlock__channel *channel, uint64_t *ret_number, uint64_t number)
+{
+    if (channel->stray == 0 && channel->awaited == 0) {
+        LL_PREPEND2(channel->server->sub.told, channel, told_next);
+        rlock__server_touch(channel->server);
+    }
+    *ret_number = number;
+}
+
 /* A message on the client's own channel. "g number …": the lock is reserved for the call with this
  * number. "p number ticket [token]": it is granted to the call. If no call has the number any more,
  * the end of the event gives the lock back. "s number ms": the call is to ask after that time. "o
- * number ms": the same, and meanwhile others have one of their turns. */
+ * number ms": the same, and meanwhile others have one of their turns. "w number": a call of another
+ * client waits for the hold with this number. */
 static void tell(struct rlock__channel *channel, struct rlock__bytes message, int64_t now)
 {
     const char word = *(message.len > 0 ? message.at : "");
@@ -81,13 +92,12 @@ static void tell(struct rlock__channel *channel, struct rlock__bytes message, in
             rlock__ready(call, RLOCK__WOKEN);
         }
     }
+    if (word == 'w' && number != 0) {
+        note_number(channel, &channel->awaited, number);
+    }
     /* a number that this client never gave out may be a later call's */
     if (!is_found && is_given && number != 0 && number <= channel->server->core->last_number) {
-        if (channel->stray == 0) {
-            LL_PREPEND2(channel->server->sub.strays, channel, stray_next);
-        }
-        channel->stray = number;
-        rlock__server_touch(channel->server);
+        note_number(channel, &channel->stray, number);
     }
 }
 

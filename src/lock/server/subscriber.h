@@ -15,7 +15,7 @@ struct rlock__subscriber {
     bool plain_refused;               /* the same for a plain channel beside a sharded one */
     struct rlock__channel *asked;     /* channels whose commands await an answer, in order */
     struct rlock__channel *unsettled; /* channels whose waiters changed in this event */
-    struct rlock__channel *strays;    /* channels that were told of a stray in this event */
+    struct rlock__channel *told;      /* channels that were told of a number in this event */
     struct rlock__buf out;            /* bytes for the driver to send */
     int64_t heard_at, pinged_at;      /* pinged_at: 0: no PING is open */
 };

@@ -11,6 +11,8 @@
 #include "lock/server/route.h"
 #include "lock/server/stock.h"
 
+#define KEPT_US (10 * RLOCK__SECOND) /* a hold that lasts longer need not linger */
+
 /* The name of a channel of the lock: its common one, a colon, and this. Empty without memory. */
 static struct rlock__bytes beside(const struct rlock__spec *spec, const char *which)
 {
@@ -55,6 +57,22 @@ struct rlock__channel *rlock__channel_client(struct rlock__server *server, struc
         channel->spec = rlock__spec_ref(spec);
     }
     return channel;
+}
+
+bool rlock__channel_client_keep(struct rlock__spec *spec, int64_t now)
+{
+    struct rlock__server *server = rlock__route(spec)->server;
+    struct rlock__channel *channel =
+        server->sub.refused ? NULL : rlock__channel_client(server, spec);
+
+    if (channel == NULL) {
+        return false;
+    }
+    channel->kept_until = now + KEPT_US;
+    if (!channel->live) {
+        rlock__channel_unsettle(channel);
+    }
+    return rlock__channel_is_subscribed(channel);
 }
 
 bool rlock__channel_client_is_live(const struct rlock__call *call)
