@@ -149,14 +149,14 @@ LINGER_TEST(a_hold_that_was_granted_10_ms_ago_does_not_linger)
 
 LINGER_TEST(a_call_elsewhere_that_waits_ends_it)
 {
-    hears(s, "message", "w 2 0", NOW + RLOCK__MS);
+    hears(s, "message", "w 2", NOW + RLOCK__MS);
     rlock__core_tick(&s->alone.core, NOW + RLOCK__MS);
     assert_true(awaits_answer(s));
 }
 
 LINGER_TEST(a_call_elsewhere_that_waits_for_another_hold_does_not_end_it)
 {
-    hears(s, "message", "w 1 0", NOW + RLOCK__MS);
+    hears(s, "message", "w 1", NOW + RLOCK__MS);
     rlock__core_tick(&s->alone.core, NOW + RLOCK__MS);
     assert_false(awaits_answer(s));
 }
@@ -164,7 +164,7 @@ LINGER_TEST(a_call_elsewhere_that_waits_for_another_hold_does_not_end_it)
 LINGER_TEST(a_hold_that_others_wait_for_does_not_linger)
 {
     begin_call(s, &s->call, RLOCK__ACQUIRE, NOW + RLOCK__MS);
-    hears(s, "message", "w 2 0", NOW + 2 * RLOCK__MS);
+    hears(s, "message", "w 2", NOW + 2 * RLOCK__MS);
     assert_false(awaits_answer(s));
     unlock(s, NOW + 2 * RLOCK__MS);
     assert_true(awaits_answer(s));
@@ -184,7 +184,7 @@ static void assert_lingers_again_after_a_second(struct scene *s, int64_t now)
 
 LINGER_TEST(after_a_call_elsewhere_waited_no_hold_lingers_for_a_second)
 {
-    hears(s, "message", "w 2 0", NOW + RLOCK__MS);
+    hears(s, "message", "w 2", NOW + RLOCK__MS);
     rlock__core_tick(&s->alone.core, NOW + RLOCK__MS);
     is_released(s, 0, NOW + RLOCK__MS); /* it was given to that call, so nobody else heard it */
     assert_lingers_again_after_a_second(s, NOW + RLOCK__MS);

@@ -214,7 +214,7 @@ bool rlock__pass_may_linger(const struct rlock__hold *hold, int64_t now)
 {
     const struct rlock__grant *grant = hold->grant;
     struct rlock__spec *spec = hold->spec;
-    bool told = will_be_told(spec, now); /* from the next time on, if not yet */
+    bool told = may_pass(spec) && will_be_told(spec, now); /* if not yet, from the next time on */
 
     return told && may_go(hold, now) && !grant->is_awaited && !grant->is_short &&
            grant->batch_entry == NULL && hold->line == NULL && hold->owed.n == 0 &&
