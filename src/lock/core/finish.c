@@ -83,7 +83,9 @@ static void flush_server(struct rlock__server *server, int64_t now)
         rlock__renew_flush(&server->links[i], now);
     }
     for (unsigned i = server->n_routed; i < server->n_links; i++) {
-        rlock__acks_flush(&server->links[i], now);
+        if (server->gathered != NULL || server->links[i].acks != NULL) {
+            rlock__acks_flush(&server->links[i], now);
+        }
     }
     if (server->sub.unsettled != NULL) {
         rlock__channels_settle(server, now);

@@ -53,11 +53,3 @@ unsigned rlock__acks_needed(const struct rlock__server *server)
     need = rlock__acks_need(server);
     return rlock__need_size(&need) + server->core->opts.acks_on_disk;
 }
-
-bool rlock__acks_are_possible(const struct rlock__server *server)
-{
-    const struct rlock__core *core = server->core;
-
-    return core->opts.acks_on_disk || core->opts.acks > 0 ||
-           (core->opts.acks != RLOCK_ACKS_OFF && server->replicas.n_known != 0);
-}

@@ -22,6 +22,12 @@ struct rlock__need rlock__acks_need(const struct rlock__server *server);
 unsigned rlock__acks_needed(const struct rlock__server *server);
 /* Whether that number may ever be more than 0, so that the server has links for
  * acknowledgements. */
-bool rlock__acks_are_possible(const struct rlock__server *server);
+static inline bool rlock__acks_are_possible(const struct rlock__server *server)
+{
+    const struct rlock__core *core = server->core;
+
+    return core->opts.acks_on_disk || core->opts.acks > 0 ||
+           (core->opts.acks != RLOCK_ACKS_OFF && server->replicas.n_known != 0);
+}
 
 #endif
