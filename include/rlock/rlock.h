@@ -599,11 +599,11 @@ struct rlock_opts {
  *   - The client gives the lock back at once if a call of another client of this library waits for
  *     it, if a call of this client needs it on other terms, for example with a fixed lease, and
  *     when the client closes.
- *   - A Redisson client that waits gets the lock within 10 ms. The client keeps no lock for longer
- *     after the server's last answer about the hold.
+ *   - A Redisson client cannot say that it waits. So the client takes the lock again only until
+ *     10 ms after the server's last answer about the hold. Then the next unlock releases the lock.
  *   - After another client has waited for the lock, the client does not keep it for a second.
- *   - Meanwhile, calls of other clients with wait 0 return RLOCK_EBUSY, and their rlock_inspect()
- *     names the holder. If clients poll the lock with wait 0, do not set the option.
+ *   - While the client keeps the lock, calls of other clients with wait 0 return RLOCK_EBUSY, and
+ *     their rlock_inspect() names the holder. If clients poll the lock, do not set the option.
  *   - The unlock returns 0, and the client sends the release later. The unlock cannot report a
  *     failure of that release: see RLOCK_LOCK_SENT_UNLOCK.
  *   - If somebody releases the lock by force in these milliseconds, the next call may get a hold

@@ -29,8 +29,8 @@ local function ours(name)
   return name:byte(15) == 56 -- the digit 8: a UUID of that version
 end
 
--- Makes the score of the first in the queue a slot above from, if it is much less, or much more under a free lock. If that
--- is a peer whose score had become old, the scores of the peers behind it have become old, too. Returns whether it did.
+-- Makes the score of the first in the queue a slot above from, if it is much less, or much more under a free lock. If the
+-- first is a peer with an old score, the peers behind it get later scores as well. Returns whether it changed a score.
 local function set_score(name, from, is_free)
   local score = redis.pcall('zscore', scores, name)
   score = type(score) == 'string' and tonumber(score)

@@ -20,7 +20,7 @@ elseif reply[1] == 0 then
   if ARGV[6] ~= '-1' and ARGV[8] ~= 'asking' then
     reply[4], reply[5], reply[6] = enter(ARGV[4], ARGV[5] .. ARGV[1], tonumber(ARGV[6]))
     local holder = reply[3]
-    if reply[4] == 1 and ARGV[6] == '0' and not KEYS[2] and holder:byte(15) == 56 then -- a client that may keep it unused
+    if reply[4] == 1 and ARGV[6] == '0' and not KEYS[2] and holder:byte(15) == 56 then -- its client may keep it unused
       local announce = include 'parts/announce'
       announce(ARGV[7], 'redisson_lock__channel' .. ARGV[4]:sub(11) .. ':' .. holder:sub(1, 36), 'w ' .. holder:sub(38))
     end

@@ -358,8 +358,8 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
     rlock__enter(client);
     rlock__core_close(&client->core, rlock__now_us());
     rlock__leave(client);
-    (void)rlock__background_close(
-        client); /* begun multi-locks end now, and not behind the releases */
+    /* multi-locks that were begun end now, and not behind the releases */
+    (void)rlock__background_close(client);
     rlock__drive(client);
     if (client->loop != NULL) {
         rlock__loop_end(client, deadline);

@@ -241,7 +241,7 @@ struct rlock__core {
         struct rlock__hold *sweep;                   /* the next row of the sweep; NULL: none */
         struct rlock__hold *idle;                    /* free rows that are kept for reuse, */
         struct rlock__grant *idle_grants;            /* and grants with their losses */
-        unsigned n_idle, n_idle_grants, n_lingering; /* of all grants, those that linger */
+        unsigned n_idle, n_idle_grants, n_lingering; /* the last one counts grants that linger */
     } rows;
     struct { /* hold/recovery.c, hold/ticket.c, hold/recent.c */
         struct rlock__ticket *tickets;

@@ -323,7 +323,7 @@ TICKET_TEST(a_release_on_both_sorts_of_channels_grants_nothing)
 }
 
 /* GET has one argument, so the server refuses the message. */
-TICKET_TEST(a_release_whose_message_is_refused_grants_nothing)
+TICKET_TEST(a_release_that_may_not_publish_grants_nothing)
 {
     releases_by(s, "GET");
     assert_told(s);

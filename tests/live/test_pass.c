@@ -29,6 +29,26 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* Threads begin that want the lock all the time, by one of these handles each. */
+static void crowd_begin(struct worker workers[static THREADS], struct witness *witness,
+                        struct rlock_handle *const handles[], size_t n)
+{
+    for (size_t i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){.lock = handles[i % n], .witness = witness, .id = i + 1};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+}
+
+static void crowd_end(struct worker workers[static THREADS], struct witness *witness)
+{
+    for (size_t i = 0; i < THREADS; i++) {
+        (void)pthread_join(workers[i].thread, NULL);
+    }
+    assert_true(witness_is_clean(witness, stderr));
+    assert_int_equal(witness_entries(witness), GRANTS);
+    (void)witness_free(witness);
+}
+
 /* Threads of a client want one lock all the time. Returns how many scripts that took. */
 static long long crowd(struct fixture *f, uint64_t flags)
 {
@@ -38,17 +58,9 @@ static long long crowd(struct fixture *f, uint64_t flags)
 
     assert_code(rlock_lock(lock), 0); /* until all are there */
     fixture_count_calls(f);
-    for (size_t i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){.lock = lock, .witness = witness, .id = i + 1};
-        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
-    }
+    crowd_begin(workers, witness, &lock, 1);
     assert_code(rlock_unlock(lock), 0);
-    for (size_t i = 0; i < THREADS; i++) {
-        (void)pthread_join(workers[i].thread, NULL);
-    }
-    assert_true(witness_is_clean(witness, stderr));
-    assert_int_equal(witness_entries(witness), GRANTS);
-    witness = witness_free(witness);
+    crowd_end(workers, witness);
     return fixture_calls(f, "evalsha");
 }
 
@@ -95,4 +107,19 @@ LOCK_TEST(a_hold_that_is_passed_on_begins_with_its_new_owner, f)
         assert_in_range(grant.held_ms, 0, test_elapsed_us(since_us) / 1000);
         assert_code(rlock_unlock_as(lock, NEW), 0);
     }
+}
+
+/* Threads of two clients, whose holds linger. */
+LOCK_TEST(holds_that_linger_exclude_threads_and_other_clients, f)
+{
+    struct rlock_handle *handles[2];
+    struct worker workers[THREADS];
+    struct witness *witness = witness_new(1);
+
+    for (size_t i = 0; i < 2; i++) {
+        handles[i] = lock_with(f, client_open(f), NAME, RLOCK_OPTS(.linger_ms = 10));
+    }
+    crowd_begin(workers, witness, handles, 2);
+    crowd_end(workers, witness);
+    assert_true(TEST_EVENTUALLY(!fixture_has_key(f, NAME), 1000));
 }

@@ -79,6 +79,19 @@ static inline void alone_busy(const struct rlock__core *core, int64_t now)
                       &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, now);
 }
 
+/* What comes on the connection for messages: of that kind, on that channel. */
+static inline void alone_hears(struct rlock__server *server, const char *kind, const char *channel,
+                               const char *message, int64_t now)
+{
+    const struct rlock__value values[] = {
+        {.type = RLOCK__REPLY_STR, .str = kind, .len = strlen(kind)},
+        {.type = RLOCK__REPLY_STR, .str = channel, .len = strlen(channel)},
+        {.type = RLOCK__REPLY_STR, .str = message, .len = strlen(message)}};
+
+    rlock__core_sub_reply(server, &(struct rlock__reply){.v = values, .n = 3, .is_array = true},
+                          now);
+}
+
 /* One lock of a client that is connected. */
 struct alone_scene {
     struct rlock__core core;

@@ -17,13 +17,7 @@ struct scene {
 
 static void hears(struct scene *s, const char *kind, const char *message, int64_t now)
 {
-    const struct rlock__value values[] = {
-        {.type = RLOCK__REPLY_STR, .str = kind, .len = strlen(kind)},
-        {.type = RLOCK__REPLY_STR, .str = OWN, .len = strlen(OWN)},
-        {.type = RLOCK__REPLY_STR, .str = message, .len = strlen(message)}};
-
-    rlock__core_sub_reply(&s->alone.server,
-                          &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, now);
+    alone_hears(&s->alone.server, kind, OWN, message, now);
 }
 
 static void begin_call(struct scene *s, struct rlock__call *call, enum rlock__call_kind kind,
@@ -224,9 +218,8 @@ LINGER_TEST(a_call_that_wants_another_lease_ends_it)
     assert_int_equal(s->next.number, 3);
 }
 
-/* Another attempt was on its way when the hold began to linger. Who has the lock now took it after
- * somebody took that hold away. */
-LINGER_TEST(a_grant_to_another_call_ends_it)
+/* The attempt of another call is on its way when the hold begins to linger. */
+static void linger_beside_an_attempt(struct scene *s)
 {
     begin_call(s, &s->call, RLOCK__ACQUIRE, NOW + RLOCK__MS);
     s->next = alone_call(&s->alone, RLOCK__ACQUIRE);
@@ -234,20 +227,21 @@ LINGER_TEST(a_grant_to_another_call_ends_it)
     rlock__core_begin(&s->alone.core, &s->next, NOW + RLOCK__MS);
     unlock(s, NOW + 2 * RLOCK__MS);
     assert_true(lingers(s));
+}
+
+/* The server would not grant the lock if it still had the hold that lingers. */
+LINGER_TEST(a_grant_to_another_call_ends_it)
+{
+    linger_beside_an_attempt(s);
     is_granted(s, NOW + 3 * RLOCK__MS);
     assert_int_equal(s->next.code, 0);
     assert_int_equal(s->alone.core.rows.n_lingering, 0);
     assert_true(awaits_answer(s));
 }
 
-/* The same attempt finds the hold that lingers. */
 LINGER_TEST(a_refusal_of_another_call_ends_it)
 {
-    begin_call(s, &s->call, RLOCK__ACQUIRE, NOW + RLOCK__MS);
-    s->next = alone_call(&s->alone, RLOCK__ACQUIRE);
-    s->next.owner.id = 2;
-    rlock__core_begin(&s->alone.core, &s->next, NOW + RLOCK__MS);
-    unlock(s, NOW + 2 * RLOCK__MS);
+    linger_beside_an_attempt(s);
     alone_busy(&s->alone.core, NOW + 3 * RLOCK__MS);
     assert_int_equal(s->next.code, RLOCK_EBUSY);
     assert_int_equal(s->alone.core.rows.n_lingering, 0);

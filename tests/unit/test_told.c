@@ -20,13 +20,7 @@ struct scene {
 static void hears_on(struct scene *s, const char *channel, const char *kind, const char *message,
                      int64_t now)
 {
-    const struct rlock__value values[] = {
-        {.type = RLOCK__REPLY_STR, .str = kind, .len = strlen(kind)},
-        {.type = RLOCK__REPLY_STR, .str = channel, .len = strlen(channel)},
-        {.type = RLOCK__REPLY_STR, .str = message, .len = strlen(message)}};
-
-    rlock__core_sub_reply(&s->alone.server,
-                          &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, now);
+    alone_hears(&s->alone.server, kind, channel, message, now);
 }
 
 static void hears(struct scene *s, const char *kind, const char *message, int64_t now)

@@ -151,7 +151,7 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         return;
     }
     call->acquire.target = 1;
-    if (core->rows.n_lingering != 0 && rlock__pass_retake(call, now)) {
+    if (rlock__pass_retake(call, now)) {
         rlock__acquire_end(call, 0, now);
         return;
     }

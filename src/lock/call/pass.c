@@ -201,8 +201,8 @@ struct rlock__call *rlock__pass(struct rlock__hold *hold, int64_t now)
 
 /* ---- Lingering ---- */
 
-/* Whether the server tells this client when a call of another client waits for the lock. Kinds
- * whose waiters do not enter a queue poll, or hear the release. */
+/* Whether the server tells this client when a call of another client waits for the lock. Some kinds
+ * have no queue on the server. Their waiters poll, or hear the release. */
 static bool will_be_told(struct rlock__spec *spec, int64_t now)
 {
     bool enters = spec->core->opts.queues && (spec->ops->caps & RLOCK__CAP_ENTERS) != 0;
@@ -230,7 +230,7 @@ void rlock__pass_linger(struct rlock__hold *hold, int64_t now)
     rlock__histogram_add(&hold->spec->core->stats.hold, now - grant->granted_at);
     grant->granted_at = 0;
     grant->due = rlock__min(now + most, grant->leased_at + MOST_PASSING);
-    rlock__grant_stay(grant, true);
+    rlock__grant_linger(grant, true);
 }
 
 /* Whether the call may take over the hold that lingers. */
@@ -255,7 +255,7 @@ bool rlock__pass_retake(struct rlock__call *call, int64_t now)
     }
     grant = hold->grant;
     assert(hold->is_hidden && hold->turn == NULL && grant->release == NULL);
-    rlock__grant_stay(grant, false);
+    rlock__grant_linger(grant, false);
     grant->releasing = false;
     rlock__grant_due(grant, grant->leased_at, grant->lease_us);
     exchange(hold, call->hold);

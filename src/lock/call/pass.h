@@ -39,7 +39,8 @@ void rlock__pass_doubt(struct rlock__core *core, const struct rlock__spec *spec,
 void rlock__pass_forbid(struct rlock__core *core, const struct rlock__spec *spec, int64_t now);
 /* If a hold on the lock lingers, its release is sent now. */
 void rlock__pass_yield(struct rlock__core *core, const struct rlock__spec *spec, int64_t now);
-/* The owner gives up its last level, and nobody here waits: whether the hold may linger. */
+/* The owner gives up its last level, and nobody here waits. Returns whether the hold may linger.
+ * Subscribes to the client's own channel of the lock, for this hold and the next ones. */
 bool rlock__pass_may_linger(const struct rlock__hold *hold, int64_t now);
 /* From now on it lingers. Its release has begun, and is due at grant.due. */
 void rlock__pass_linger(struct rlock__hold *hold, int64_t now);

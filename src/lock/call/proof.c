@@ -62,9 +62,7 @@ bool rlock__proof_granted(const struct rlock__call *call, int64_t now)
     bool alone = true;
 
     assert(call->step == RLOCK__ASKING && call->request == NULL);
-    if (call->core->rows.n_lingering != 0) {
-        rlock__pass_yield(call->core, call->spec, now);
-    }
+    rlock__pass_yield(call->core, call->spec, now);
     hold = rlock__hold_by_lock(call->core, call->spec, NULL);
     for (; hold != NULL; hold = after) {
         after = rlock__hold_by_lock(call->core, call->spec, hold);
@@ -90,9 +88,7 @@ void rlock__proof_refused(const struct rlock__call *call, struct rlock__bytes ho
     struct rlock__hold *hold, *after;
 
     assert(call->request == NULL); /* the answer was read */
-    if (call->core->rows.n_lingering != 0) {
-        rlock__pass_yield(call->core, call->spec, now);
-    }
+    rlock__pass_yield(call->core, call->spec, now);
     hold = rlock__hold_by_lock(call->core, call->spec, NULL);
     for (; hold != NULL && holder.len != 0 && !call->acquire.asked; hold = after) {
         after = rlock__hold_by_lock(call->core, call->spec, hold);

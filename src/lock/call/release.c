@@ -151,7 +151,8 @@ void rlock__release_return(struct rlock__hold *hold, int64_t due, int64_t now)
 {
     struct rlock__call *call = hold->turn;
 
-    assert(call->kind == RLOCK__RELEASE && !call->member);
+    assert(!call->member);
+    assert(hold->grant->lingers || (call->sends && hold->grant->release->sent));
     go_on_alone(hold, due, now);
     rlock__release_count_sent(hold);
     if (hold->grant->releasing && hold->line == NULL) {

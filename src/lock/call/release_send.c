@@ -154,7 +154,7 @@ void rlock__release_due(struct rlock__hold *hold, int64_t now)
 {
     assert(hold->grant->releasing);
     assert(hold->busy && hold->leaves.n > 0);
-    rlock__grant_stay(hold->grant, false);
+    rlock__grant_linger(hold->grant, false);
     if (now < hold->grant->free_by) {
         again(hold, now);
     } else {

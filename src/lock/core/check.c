@@ -96,6 +96,7 @@ static void check_grant(const struct rlock__hold *hold)
     assert(
         RLOCK__IMPLIES(grant->is_waiting, held && grant->timer.set && grant->batch_entry == NULL));
     assert(RLOCK__IMPLIES(grant->batch_entry != NULL, *grant->batch_entry == grant));
+    assert(RLOCK__IMPLIES(grant->lingers, held && hold->is_hidden && grant->release == NULL));
     if (ticket != NULL) {
         assert(ticket->place == RLOCK__TICKET_HOLD && ticket->number == grant->number);
         assert(hold->state != RLOCK__HOLD_NONE);
@@ -233,6 +234,7 @@ static void check_link(const struct rlock__link *link)
 struct sums {
     int64_t granted;
     uint64_t releasing;
+    unsigned lingering; /* that rows have */
     unsigned connecting;
 };
 
@@ -275,6 +277,7 @@ static unsigned check_all(const struct rlock__core *core)
     DL_FOREACH(core->rows.holds, hold) {
         check_hold(hold);
         sums.granted -= hold->grant != NULL && hold->grant->is_numbered;
+        sums.lingering += hold->grant != NULL && hold->grant->lingers;
         n++;
     }
     DL_FOREACH(core->recovery.tickets, ticket) {
@@ -284,6 +287,7 @@ static unsigned check_all(const struct rlock__core *core)
         n++;
     }
     assert(sums.granted == 0 && sums.releasing == 0);
+    assert(sums.lingering == core->rows.n_lingering);
     assert(unreleased == core->stats.unreleased);
     return n;
 }

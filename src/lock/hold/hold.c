@@ -189,7 +189,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
     rlock__extensions_over(grant, (int)reason);
     rlock__hold_drop_owed(hold);
     grant->valid_until = 0;
-    rlock__grant_stay(grant, false);
+    rlock__grant_linger(grant, false);
     atomic_store(&hold->view->valid_until, 0);
     report(hold, reason);
     if (reason != RLOCK_LOST_THREAD_EXITED && (may_be_there(reason) || may_run)) {

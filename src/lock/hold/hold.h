@@ -33,7 +33,15 @@ bool rlock__hold_prepare(struct rlock__call *call);
 void rlock__grant_number(struct rlock__grant *grant, uint64_t number);
 void rlock__grant_unnumber(struct rlock__grant *grant);
 /* From now on the grant lingers (lock/call/pass.h), or does not. */
-void rlock__grant_stay(struct rlock__grant *grant, bool lingers);
+static inline void rlock__grant_linger(struct rlock__grant *grant, bool lingers)
+{
+    if (grant->lingers != lingers) {
+        unsigned *n = &grant->hold->spec->core->rows.n_lingering;
+
+        grant->lingers = lingers;
+        *n = lingers ? *n + 1 : *n - 1;
+    }
+}
 /* Clears the grant: nothing is granted any more. */
 void rlock__grant_clear(struct rlock__grant *grant);
 /* The row ends with its last release, for which no call waits. Until then no call finds it: the

@@ -31,8 +31,9 @@ void rlock__recover_lost(struct rlock__hold *hold, int64_t now);
 /* The number was released, but the server that has the key now may not know that. */
 void rlock__recover_released(struct rlock__spec *spec, uint64_t number, struct rlock__in_flight set,
                              int64_t now);
-/* What messages of this event said of numbers: releases those that no call here has, and for which
- * the lock is reserved; and holds that linger while a call elsewhere waits for them. */
+/* Acts on the numbers that messages of this event named. Releases a number that no call here has,
+ * if the lock is reserved for it. If a call elsewhere waits for a hold that lingers, the release of
+ * that hold is due. */
 void rlock__told_of_numbers(struct rlock__server *server, int64_t now);
 /* If the call is a group member's, the group is in doubt until the recovery ends. */
 void rlock__recovery_doubt(struct rlock__ticket *ticket, struct rlock__call *call);

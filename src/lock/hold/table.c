@@ -140,16 +140,6 @@ void rlock__grant_unnumber(struct rlock__grant *grant)
     }
 }
 
-void rlock__grant_stay(struct rlock__grant *grant, bool lingers)
-{
-    if (grant->lingers != lingers) {
-        unsigned *n = &grant->hold->spec->core->rows.n_lingering;
-
-        grant->lingers = lingers;
-        *n = lingers ? *n + 1 : *n - 1;
-    }
-}
-
 void rlock__grant_clear(struct rlock__grant *grant)
 {
     rlock__grant_unset(grant);
@@ -158,9 +148,7 @@ void rlock__grant_clear(struct rlock__grant *grant)
         assert(*grant->batch_entry == grant);
         *grant->batch_entry = NULL;
     }
-    if (grant->lingers) {
-        rlock__grant_stay(grant, false);
-    }
+    rlock__grant_linger(grant, false);
     rlock__grant_unnumber(grant);
     rlock__tickets_outlive(grant);
     (void)rlock__doubt_close(grant->doubt);
