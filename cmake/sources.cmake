@@ -204,15 +204,19 @@ set(RLOCK_LUA
     lua/parts/busy.lua
     lua/parts/ends.lua
     lua/parts/enter.lua
+    lua/parts/free.lua
     lua/parts/give.lua
+    lua/parts/give_write.lua
     lua/parts/holder.lua
     lua/parts/holds.lua
+    lua/parts/leave.lua
     lua/parts/living.lua
     lua/parts/longest.lua
     lua/parts/lower.lua
     lua/parts/raise.lua
     lua/parts/rename.lua
     lua/parts/tell.lua
+    lua/parts/tell_front.lua
     lua/parts/undo.lua
     lua/parts/unheard.lua
     lua/parts/writer.lua
@@ -224,8 +228,12 @@ set(RLOCK_LUA
     lua/plain/renew.lua
     lua/queue/acquire.lua
     lua/queue/force.lua
+    lua/queue/read_release.lua
     lua/queue/release.lua
     lua/queue/rename.lua
+    lua/queue/rw_force.lua
+    lua/queue/write_acquire.lua
+    lua/queue/write_release.lua
     lua/rw/force.lua
     lua/rw/inspect.lua
     lua/rw/read_acquire.lua

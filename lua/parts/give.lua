@@ -1,7 +1,8 @@
 -- Gives a lock from its holder to the first call in its queue: grants it to that call, or reserves it for a short time in
 -- which the call takes it. If nobody stands there, or others have a turn, opens the lock and announces that.
--- Takes the lock's hash, which has one field; the holder; PUBLISH, SPUBLISH or BOTH; the channel; true if it is a turn of
--- others; true if the lock has tokens; the first two entries of the queue, if the caller knows them
+-- Takes the lock's hash; the holder, its only field, or of a read/write lock all fields but the mode; PUBLISH, SPUBLISH or BOTH;
+-- the channel; true if it is a turn of others; true if the lock has tokens; the first two entries of the queue, if the caller
+-- knows them; of a read/write lock the message that announces the free lock
 -- Returns 1, or 2 if it is a turn of others; how many received the announcement, 0 if the lock was given, -1 if it was refused.
 -- An entry is a form, of two characters, and the owner. The form is 'p' or 'w', and a digit k: a reservation lasts 50 ms times
 -- 4 to the power of k. A release grants the lock for 2 s to an entry of the form 'p' that is not older than 750 ms. The client
@@ -11,9 +12,12 @@
 -- Redissons, and clients that do not queue. Each of them gets a mark behind the calls in the queue. When a mark comes to the
 -- front, it is a turn of others. The last of the marks is '~z'. The message to the first call comes behind the announcement
 -- of the free lock, so the next announcement that this call receives is another library's.
+-- In the queue of a read/write lock writers stand. The readers that wait are others. They come in together, so all others
+-- have one mark.
 -- The hash is never empty in between: while its slot is being moved, a key that is not there cannot be made.
-local key, holder, way, channel, is_turn, has_tokens, front = ...
-local announce, tell, tag = include 'parts/announce', include 'parts/tell', channel:sub(23) -- behind 'redisson_lock__channel'
+local key, holder, way, channel, is_turn, has_tokens, front, sides = ...
+local announce, tell = include 'parts/announce', include 'parts/tell'
+local tag = channel:sub(sides and 16 or 23) -- behind 'redisson_rwlock', or 'redisson_lock__channel'
 local queue, token = 'rlock_wait' .. tag, has_tokens and 'redisson_lock_token' .. tag
 
 local is_known = true -- the server says who hears a message
@@ -71,7 +75,7 @@ end
 local function add_marks(others)
   local last = redis.pcall('zrange', queue, '-1', '-1', 'WITHSCORES')
   if last[2] and not redis.pcall('zscore', queue, '~z') then
-    others = math.min(others, 16)
+    others = math.min(others, sides and 1 or 16)
     for i = 1, others do
       redis.pcall('zadd', queue, string.format('%.0f', last[2] + i), i == others and '~z' or string.format('~%02d', i))
     end
@@ -90,8 +94,26 @@ local function reserve(owner, lease)
     done = done and string.format('%.0f', math.max(done + 1, now[1] * 1000000 + now[2]))
     done = done and not redis.pcall('set', token, done).err and done
   end
-  done = done and type(redis.pcall('hset', key, owner, '1')) == 'number' and done
-  redis.call('hdel', key, holder)
+  if not sides then
+    done = done and type(redis.pcall('hset', key, owner, '1')) == 'number' and done
+    if owner ~= holder then -- otherwise its entry came back with a slot, and its client gives the lock back
+      redis.call('hdel', key, holder)
+    end
+    return done
+  end
+  local waits, writer = 'rlock_writer_waits' .. tag, owner .. ':write'
+  if type(redis.pcall('hset', key, 'mode', 'write', writer, '1')) ~= 'number' then
+    redis.call('del', key)
+    return false
+  end
+  for _, field in ipairs(holder) do
+    if field ~= writer then
+      redis.call('hdel', key, field)
+    end
+  end
+  if redis.pcall('get', waits) == writer then -- readers stand back for this call no more
+    redis.pcall('del', waits)
+  end
   return done
 end
 
@@ -118,12 +140,12 @@ if not first then
   end
   first, second, mark = look(others > 0 and 20 or 2, others)
   if not first then
-    redis.call('hdel', key, holder)
-    return others > 0 and 2 or 1, announce(way, channel, '0')
+    redis.call('del', key)
+    return others > 0 and 2 or 1, announce(way, channel, sides or '0')
   end
   if mark or is_turn then
-    redis.call('hdel', key, holder)
-    local told = announce(way, channel, '0')
+    redis.call('del', key)
+    local told = announce(way, channel, sides or '0')
     tell(way, channel, first, 'o', 1 + redis.call('time')[2] % 4)
     return 2, told
   end

@@ -8,8 +8,7 @@
 -- Shapes 1i 2i -i
 -- Atomic because nobody may take the lock between its release and the next in the queue. One hash slot: keys, and the
 -- channels by their tag.
--- If it runs twice, it gives the lock once: the second time it finds no hold. If the first call in the queue leaves, the script
--- tells the next call to ask. Another library may hold the lock, and only the first call hears of its release.
+-- If it runs twice, it gives the lock once: the second time it finds no hold.
 local key, owner, way, channel = KEYS[1], ARGV[1], ARGV[4], ARGV[5]
 if ARGV[2] ~= '0' then
   local lower = include 'parts/lower'
@@ -30,27 +29,11 @@ if way ~= 'BOTH' and not front[1] then -- nobody stands there, as in most releas
   return {(counts[2] or 1) > (counts[4] or 1) and 2 or 1, type(heard) == 'number' and heard or -1}
 end
 
-local function first_call(queue)
-  for _, entry in ipairs(redis.pcall('zrange', queue, '0', '16')) do
-    if entry:byte() ~= 126 then -- no mark
-      return entry
-    end
-  end
-end
-
 local held = redis.pcall('hexists', key, owner)
 if held ~= 1 then
   held = redis.pcall('hdel', key, owner) -- an error too: the key is somebody else's, or this is not permitted
-  local first = first_call(queue)
-  for span = 0, 3 do
-    redis.pcall('zrem', queue, 'p' .. span .. owner, 'w' .. span .. owner)
-  end
-  if first and first:sub(3) == owner then
-    local tell, second = include 'parts/tell', first_call(queue)
-    if second then
-      tell(way, channel, second, 's', 0)
-    end
-  end
+  local leave = include 'parts/leave'
+  leave(queue, way, channel, owner)
   return held == 0 and {-1, redis.call('exists', key)} or held
 end
 if redis.call('hlen', key) > 1 then

@@ -10,9 +10,7 @@
 local rename = KEYS[2] and include 'fenced/rename' or include 'plain/rename'
 local reply = rename(KEYS, ARGV)
 if reply[1] == 1 then
-  local tell = include 'parts/tell'
-  for _, entry in ipairs(redis.pcall('zrange', 'rlock_wait' .. ARGV[5]:sub(23), 0, 1)) do
-    tell(ARGV[4], ARGV[5], entry, 's', 0)
-  end
+  local tell_front = include 'parts/tell_front'
+  tell_front('rlock_wait' .. ARGV[5]:match(':.*'), ARGV[4], ARGV[5])
 end
 return reply

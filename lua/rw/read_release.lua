@@ -5,7 +5,7 @@
 -- KEYS[1] the lock's hash; then, of levels that stay, their keys, 1000 at most
 -- ARGV[1] owner; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for, 0 none;
 -- ARGV[4] PUBLISH, SPUBLISH or BOTH; ARGV[5] channel; ARGV[6] what the keys of its readers' levels begin with;
--- ARGV[7] 'asking' if the slot is on its way here
+-- ARGV[7] 'asking' if the slot is on its way here; ARGV.free what frees the lock, from a script that includes this one
 -- Replies {1, receivers, 1 or 0} done (receivers -1: the announcement was refused; 1: others hold it still); {-1, 1 or 0}
 -- not held (1: a writer has it).
 -- Shapes 1ii -i
@@ -56,10 +56,10 @@ if not writing and longest ~= -2 and longest >= ttl - 100 and size <= 1001 then
 elseif not writing and size <= 2 then
   left = -2
 end
-local receivers, announce = 0, include 'parts/announce'
+local outcome, receivers, announce = 1, 0, include 'parts/announce'
 if left == -2 then
-  redis.call('del', key)
-  receivers = announce(ARGV[4], ARGV[5], '0')
+  local free = ARGV.free or include 'parts/free'
+  outcome, receivers = free(key, ARGV[4], ARGV[5], '0', ARGV[3])
 else
   redis.call('hdel', key, owner, unpack(dead))
   if left >= 0 and (left < ttl or ttl == -1) then
@@ -72,4 +72,4 @@ end
 for i = 1, found do
   redis.pcall('del', level .. i)
 end
-return {1, receivers, left == -2 and 0 or 1}
+return {outcome, receivers, left == -2 and 0 or 1}

@@ -4,7 +4,7 @@
 -- KEYS[1] the lock's hash
 -- ARGV[1] owner "uuid:number:write"; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for,
 -- 0 none; ARGV[4] PUBLISH, SPUBLISH or BOTH; ARGV[5] channel; ARGV[6] what the keys of its readers' levels begin with;
--- ARGV[7] 'asking' if the slot is on its way here
+-- ARGV[7] 'asking' if the slot is on its way here; ARGV.free what frees the lock, from a script that includes this one
 -- Replies {1, receivers, 0} done (receivers -1: the announcement was refused); {-1, 1 or 0} not held (1: by another).
 -- Shapes 1ii -i
 -- Atomic because the end of writing and its announcement must be one. One hash slot by the name's tag.
@@ -22,6 +22,7 @@ if redis.call('hexists', key, owner) == 0 then
   return {-1, left == -2 and 0 or 1}
 end
 local holds, longest, reads = include 'parts/holds', include 'parts/longest', {}
+local free = ARGV.free or include 'parts/free'
 for field, n in holds(key) do
   local its = field == owner and -2 or n > 1000 and left or longest(ARGV[6], field, n, false, ARGV[7])
   if its ~= -2 then
@@ -29,13 +30,13 @@ for field, n in holds(key) do
     left = math.max(left, its, 1) -- what the hash has is theirs alone now
   end
 end
-if #reads > 0 then
-  redis.call('hdel', key, owner)
-  redis.call('hset', key, 'mode', 'read')
-  redis.call('pexpire', key, left)
-else
-  redis.call('del', key)
+if #reads == 0 then
+  local outcome, told = free(key, ARGV[4], ARGV[5], '1', ARGV[3])
+  return {outcome, told, 0}
 end
+redis.call('hdel', key, owner)
+redis.call('hset', key, 'mode', 'read')
+redis.call('pexpire', key, left)
 local announce = include 'parts/announce'
 local receivers = announce(ARGV[4], ARGV[5], '1')
 local only = ARGV[7] == 'asking' and {'xx'} or {} -- one that is on its way here must not be there when it comes

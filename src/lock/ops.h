@@ -96,7 +96,8 @@ struct rlock__answer {
     bool taken;                 /* GONE: another owner holds it */
     bool announcement_refused;  /* DONE, of a release: no message was sent */
     int64_t receivers;          /* DONE, of a release: how many received the message */
-    bool shared;         /* DONE, of a release: others still hold it, so nobody here need ask */
+    bool shared;         /* DONE, of a release: others still hold it, so nobody here need ask.
+                            BUSY: readers hold it, and others of them may join */
     bool is_others_turn; /* DONE, of a release: it is free for others than those in its queue */
     bool hint;           /* BUSY: for the kind's next attempt */
     uint8_t marks;       /* BUSY: turns of others before the call's place */

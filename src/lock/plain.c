@@ -25,6 +25,17 @@ void rlock__plain_channel(struct rlock__bytes key, struct rlock__buf *ret_channe
     rlock__prefixed_name("redisson_lock__channel", key, ret_channel);
 }
 
+void rlock__entry(const struct rlock__spec *spec, const struct rlock__args *args,
+                  struct rlock__cmd *cmd)
+{
+    const char form[] = {args->may_push ? 'p' : 'w', (char)('0' + args->span), '\0'};
+
+    assert(args->count == 1 && args->span <= 3);
+    rlock__prefixed_arg(QUEUE, spec->key, cmd);
+    rlock__cmd_arg(cmd, rlock__bytes_of(form));
+    rlock__cmd_num(cmd, args->waits ? args->hint : -1);
+}
+
 void rlock__plain_acquire(const struct rlock__spec *spec, const struct rlock__args *args,
                           struct rlock__cmd *ret_cmd)
 {
@@ -37,13 +48,8 @@ void rlock__plain_acquire(const struct rlock__spec *spec, const struct rlock__ar
     rlock__cmd_num(ret_cmd, args->lease_ms);
     rlock__cmd_num(ret_cmd, args->count);
     if (args->enters) {
-        char form[] = {args->may_push ? 'p' : 'w', (char)('0' + args->span), '\0'};
-
-        assert(args->count == 1 && args->span <= 3);
         ret_cmd->script = &rlock__script_queue_acquire;
-        rlock__prefixed_arg(QUEUE, spec->key, ret_cmd);
-        rlock__cmd_arg(ret_cmd, rlock__bytes_of(form));
-        rlock__cmd_num(ret_cmd, args->waits ? args->hint : -1);
+        rlock__entry(spec, args, ret_cmd);
         rlock__announcement_command(spec, ret_cmd);
     }
 }

@@ -11,6 +11,10 @@
     .read_acquire = rlock__queue_read_acquire, .read_release = rlock__plain_read_release,          \
     .read_inspect = rlock__plain_read_inspect
 
+/* Adds the arguments of a call that enters the lock's queue: the queue, the form of the entry
+ * (lua/parts/give.lua), the ticket. */
+void rlock__entry(const struct rlock__spec *spec, const struct rlock__args *args,
+                  struct rlock__cmd *cmd);
 void rlock__plain_channel(struct rlock__bytes key, struct rlock__buf *ret_channel);
 void rlock__plain_acquire(const struct rlock__spec *spec, const struct rlock__args *args,
                           struct rlock__cmd *ret_cmd);

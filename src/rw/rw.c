@@ -106,20 +106,31 @@ static void acquire(const struct rlock__spec *spec, const struct rlock__args *ar
         add_field(args->other, args->other.len != 0, ret_cmd);
     }
     add_prefix(spec->key, ret_cmd);
+    if (args->enters) { /* a writer that waits, or has entered the lock's queue */
+        ret_cmd->script = &rlock__script_queue_write_acquire;
+        rlock__entry(spec, args, ret_cmd);
+    }
 }
 
 static void release(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd)
 {
-    ret_cmd->script =
-        writes(spec) ? &rlock__script_rw_write_release : &rlock__script_rw_read_release;
+    const bool queues = spec->core->opts.queues;
+
+    if (writes(spec)) {
+        ret_cmd->script =
+            queues ? &rlock__script_queue_write_release : &rlock__script_rw_write_release;
+    } else {
+        ret_cmd->script =
+            queues ? &rlock__script_queue_read_release : &rlock__script_rw_read_release;
+    }
     rlock__cmd_key(ret_cmd, spec->key);
     if (!writes(spec)) {
         (void)add_levels(spec, args, ret_cmd);
     }
     add_field(args->owner, writes(spec), ret_cmd);
     rlock__cmd_num(ret_cmd, args->count);
-    rlock__cmd_num(ret_cmd, args->lease_ms);
+    rlock__cmd_num(ret_cmd, args->gives_way ? 1 : args->lease_ms);
     rlock__announcement(spec, ret_cmd);
     add_prefix(spec->key, ret_cmd);
 }
@@ -130,7 +141,12 @@ static void rename_hold(const struct rlock__spec *spec, const struct rlock__args
 {
     const struct rlock__args level = {.owner = args->owner, .count = 1};
 
-    ret_cmd->script = writes(spec) ? &rlock__script_plain_rename : &rlock__script_rw_read_rename;
+    if (writes(spec)) {
+        ret_cmd->script =
+            spec->core->opts.queues ? &rlock__script_queue_rename : &rlock__script_plain_rename;
+    } else {
+        ret_cmd->script = &rlock__script_rw_read_rename;
+    }
     rlock__cmd_key(ret_cmd, spec->key);
     if (!writes(spec)) {
         (void)add_levels(spec, &level, ret_cmd);
@@ -190,7 +206,8 @@ static void force(const struct rlock__spec *spec, const struct rlock__args *args
 {
     size_t len = args->seen.len < DIGEST_LEN ? args->seen.len : DIGEST_LEN;
 
-    ret_cmd->script = &rlock__script_rw_force;
+    ret_cmd->script =
+        spec->core->opts.queues ? &rlock__script_queue_rw_force : &rlock__script_rw_force;
     rlock__cmd_key(ret_cmd, spec->key);
     rlock__cmd_arg(ret_cmd, rlock__bytes_of(spec->ops->kind));
     rlock__cmd_arg(ret_cmd, rlock__bytes(args->seen.at, len));
@@ -200,13 +217,26 @@ static void force(const struct rlock__spec *spec, const struct rlock__args *args
 
 /* ---- Replies ---- */
 
+#define QUEUED_ASKS 6 /* where the reply to a call in the queue says that readers are asked */
+
+static bool is_writer(struct rlock__bytes holder)
+{
+    const size_t len = strlen(WRITE);
+
+    return holder.len > len && memcmp(holder.at + holder.len - len, WRITE, len) == 0;
+}
+
 static struct rlock__answer read_acquire(const struct rlock__spec *spec,
                                          const struct rlock__reply *reply)
 {
-    struct rlock__answer answer = rlock__plain_read_acquire(spec, reply);
+    const bool enters = reply->n > QUEUED_ASKS;
+    struct rlock__answer answer =
+        enters ? rlock__queue_read_acquire(spec, reply) : rlock__plain_read_acquire(spec, reply);
+    const int64_t asks = rlock__reply_int(reply, enters ? QUEUED_ASKS : 3, 0);
 
-    if (answer.outcome == RLOCK__BUSY && rlock__reply_int(reply, 3, 0) == 1) {
-        answer.recheck_ms = YIELD_RECHECK_MS;
+    if (answer.outcome == RLOCK__BUSY) {
+        answer.shared = !is_writer(answer.holder);
+        answer.recheck_ms = asks == 1 && answer.place <= 1 ? YIELD_RECHECK_MS : answer.recheck_ms;
     }
     return answer;
 }
@@ -266,8 +296,8 @@ const struct rlock_ops rlock__read_ops = {
 const struct rlock_ops rlock__write_ops = {
     .kind = "write",
     .number = RLOCK_KIND_WRITE,
-    .caps =
-        RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_NO_UPGRADE | RLOCK__CAP_TOGETHER,
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_NO_UPGRADE |
+            RLOCK__CAP_TOGETHER | RLOCK__CAP_ENTERS,
     .side = 'w',
     .other_side = 'r',
     .renew = renew_write,

@@ -73,6 +73,13 @@ FIXTURE_WITH_TEST(sixteen_clients_of_a_fenced_lock_send_at_most_four_scripts_a_g
     wants_few_scripts(f);
 }
 
+static const struct kind writing = {.name = "write", .make = rlock_write_new};
+
+FIXTURE_WITH_TEST(sixteen_clients_that_write_send_at_most_four_scripts_a_grant, f, .kind = &writing)
+{
+    wants_few_scripts(f);
+}
+
 static const struct kind fair = {.name = "fair", .make = rlock_fair_new};
 
 FIXTURE_WITH_TEST(sixteen_clients_of_a_fair_lock_send_at_most_four_scripts_a_grant, f,

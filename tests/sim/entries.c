@@ -43,6 +43,26 @@ static bool find_entries(const struct sim_world *world, unsigned key, struct sim
     return sim_find_key(world, view_of(name), ret_info) && ret_info->n_items > 0;
 }
 
+/* Who has the lock; of a read/write lock the writer. "" nobody. */
+static void read_holder(const struct sim_world *world, const struct sim_key_info *lock,
+                        char ret_holder[static SIM_OWNER_SIZE])
+{
+    static const char write[] = ":write";
+    const size_t len = strlen(write);
+
+    ret_holder[0] = '\0';
+    for (size_t i = 0; i < lock->n_items; i++) {
+        struct sim_view name = sim_key_item(lock, i).name;
+        bool is_writer = name.len > len && memcmp(name.data + name.len - len, write, len) == 0;
+
+        if (world->config.other == NULL || is_writer) {
+            name.len -= is_writer ? len : 0;
+            (void)snprintf(ret_holder, SIM_OWNER_SIZE, "%.*s", (int)name.len, name.data);
+            return;
+        }
+    }
+}
+
 static void read_entries(const struct sim_world *world, unsigned key,
                          struct sim_entries *ret_entries)
 {
@@ -60,9 +80,7 @@ static void read_entries(const struct sim_world *world, unsigned key,
         ret_entries->tickets[i] = item.score;
     }
     if (sim_find_key(world, view_of(world->keys[key]), &lock) && lock.n_items > 0) {
-        struct sim_view name = sim_key_item(&lock, 0).name;
-
-        (void)snprintf(ret_entries->holder, SIM_OWNER_SIZE, "%.*s", (int)name.len, name.data);
+        read_holder(world, &lock, ret_entries->holder);
         ret_entries->free_at = world->now + lock.pttl_ms * RLOCK__MS;
     }
 }
@@ -97,12 +115,12 @@ static bool is_mark(const char *name)
  * has the queue. */
 static int heard_on(const struct sim_world *world, unsigned key, const char *name)
 {
+    const struct rlock__bytes common = world->clients[0]->specs[0][key]->channel;
     char channel[128], list[64];
     unsigned node;
 
     (void)snprintf(list, sizeof(list), "rlock_wait:{%s}", world->keys[key]);
-    (void)snprintf(channel, sizeof(channel), "redisson_lock__channel:{%s}:%.36s", world->keys[key],
-                   name + 2);
+    (void)snprintf(channel, sizeof(channel), "%.*s:%.36s", (int)common.len, common.at, name + 2);
     node = sim_holder_of(world, view_of(list));
     node = node != SIM_NODES ? node : sim_holder_of(world, view_of(world->keys[key]));
     if (node == SIM_NODES) {

@@ -493,12 +493,24 @@ static void note_holder(struct sim_world *world, unsigned key, struct sim_view h
     world->holder_ends[key] = world->now + (pttl_ms + 1) * RLOCK__MS;
 }
 
+/* The same for a read/write lock, whoever holds it. */
+static void note_end(struct sim_world *world, unsigned key, const struct sim_key_info *lock)
+{
+    int64_t *ends = &world->holder_ends[key];
+
+    if (lock == NULL && *ends != 0 && world->now > *ends - 2 * RLOCK__MS) {
+        world->lapsed_at[key] = world->now;
+    }
+    *ends = lock != NULL ? world->now + (lock->pttl_ms + 1) * RLOCK__MS : 0;
+}
+
 void sim_rely_key(struct sim_world *world, unsigned key)
 {
     struct sim_view name = {world->keys[key], strlen(world->keys[key])}, none = {"", 0};
     struct sim_key_info info;
 
     if (world->config.other != NULL) {
+        note_end(world, key, sim_find_key(world, name, &info) ? &info : NULL);
         return;
     }
     if (sim_foreign_is_at(world, key)) { /* how long the holder has it is not looked at meanwhile */

@@ -6,11 +6,15 @@
 #define PLACE (50 * RLOCK__MS) /* who stands behind others looks so much later for each */
 
 /* A lease ended that nobody released, and a peer took the lock meanwhile: the next in the queue may
- * know an older lease, and look when that ends. */
+ * know an older lease, and look when that ends. So may readers, who do not hear that a release gave
+ * the lock to a writer. */
 static int64_t missed_lease(const struct sim_world *world, unsigned key, int64_t since)
 {
     int64_t lapsed_at = world->lapsed_at[key];
 
+    if (world->only.queues != 0 && world->config.other != NULL) {
+        return lapsed_at >= since ? RLOCK__RECHECK_US : 0;
+    }
     return world->only.queues == 0 || lapsed_at == 0 || lapsed_at >= since
                ? 0
                : rlock__max(0, lapsed_at + RLOCK__RECHECK_US - since);

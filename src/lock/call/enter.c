@@ -110,7 +110,7 @@ bool rlock__entry_busy(struct rlock__call *call, const struct rlock__answer *ans
     if (!rlock__call_enters(call)) {
         return false;
     }
-    entry->is_foreign = is_out || rlock__owner_is_foreign(answer->holder);
+    entry->is_foreign = is_out || answer->shared || rlock__owner_is_foreign(answer->holder);
     if (!entry->is_counted && answer->place > 0) {
         entry->marks = answer->marks;
         entry->is_counted = true;

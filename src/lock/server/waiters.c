@@ -92,13 +92,16 @@ bool rlock__ear_open(struct rlock__call *call)
 {
     struct rlock__entry *entry = call->acquire.entry;
     struct rlock__server *server = rlock__route(call->spec)->server;
+    const bool counts =
+        call->spec->ops->side == 'x'; /* others of a read/write lock have one mark */
 
     assert(call->channel != NULL && entry->common == NULL);
-    entry->common = kept(server, call->spec->channel);
-    entry->marker = entry->common != NULL ? kept(server, beside(call->spec, "rlock")) : NULL;
+    entry->common = counts ? kept(server, call->spec->channel)
+                           : rlock__channel_get(server, call->spec->channel);
     if (entry->common == NULL) {
         return false;
     }
+    entry->marker = counts ? kept(server, beside(call->spec, "rlock")) : NULL;
     DL_APPEND2(entry->common->hearers, call, acquire.entry->hears.prev, acquire.entry->hears.next);
     rlock__channel_unsettle(entry->common);
     if (entry->marker != NULL) {
