@@ -31,6 +31,11 @@ extern const struct bench_variant floor_burst;
 extern const struct bench_variant floor_plain;         /* SET NX PX and compare-and-delete */
 extern const struct bench_variant floor_plain_contend; /* the same, asking again and again */
 
+/* ---- floor_queue.c ---- */
+
+extern const struct bench_variant floor_queue; /* a release wakes the first waiter, which asks */
+extern const struct bench_variant floor_push;  /* a release grants the lock to the first waiter */
+
 /* ---- floor_pass.c, floor_redlock.c, floor_renew.c ---- */
 
 extern const struct bench_variant floor_pass;

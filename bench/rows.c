@@ -75,7 +75,7 @@ static const struct bench_row fleet = {
              "lock alone",
     .kind = "reentrant",
     .shared = true,
-    .variant = {&lib_contend, &floor_pass},
+    .variant = {&lib_contend, &floor_pass, &floor_queue, &floor_push},
     .cases = {{.name = "16, 0", .procs = 16, .threads = 1},
               {.name = "16, 2ms", .procs = 16, .threads = 1, .hold_us = 2000},
               {.name = "48, 2ms", .procs = 48, .threads = 1, .hold_us = 2000},
