@@ -16,7 +16,7 @@
 
 enum {
     BENCH_MAX_WORKERS = 512,
-    BENCH_MAX_SERVERS = 5,
+    BENCH_MAX_SERVERS = 30,
     BENCH_MAX_MEMBERS = 10,
     BENCH_MAX_CALLS = 1 + BENCH_MAX_MEMBERS,
     BENCH_MAX_ROUNDS = 100,
@@ -88,7 +88,8 @@ struct bench_case {
     int64_t hold_us;     /* how long a hold lasts */
     int64_t delay_us;    /* one way, to each server; 0: no proxy */
     int64_t slow_us;     /* the same, to the last one; 0: as the others */
-    long locks;          /* that are renewed */
+    int nodes;           /* of the cluster; 0: there is none */
+    long locks;          /* that are renewed; or the names of each thread */
     int64_t lease_ms;    /* of these; renewed every third of it */
     int64_t at_least_ms; /* how long a run lasts; 0: as the options say */
 };
@@ -148,6 +149,7 @@ struct bench_run {
     int process, procs, threads;
     int n_servers;
     const char *url[BENCH_MAX_SERVERS]; /* of the server, or of the proxy before it */
+    const char *cluster_url;            /* NULL: the servers do not form a cluster */
     const struct bench_calls *calls;    /* NULL: the row has no lock */
     void *shared;                       /* what open() returned */
 };
@@ -171,6 +173,8 @@ struct bench_figures bench_measure(struct bench_run *run, const struct bench_opt
 
 /* A lock's name for a worker: always eight bytes. */
 void bench_name(const struct bench_run *run, int worker, char ret_name[16]);
+/* The same for a worker that has several names. */
+void bench_name_of(const struct bench_worker *worker, long i, char ret_name[16]);
 
 /* ---- places: servers, pinning (place.c) ---- */
 
@@ -178,6 +182,12 @@ void bench_pin_client(const struct bench_options *options);
 void bench_servers_start(const struct bench_options *options);
 /* Fills in run->url: so many servers, with a delay before each as the case says. */
 void bench_servers_for(struct bench_run *run, int n);
+/* Starts a cluster of so many nodes, unless it runs already. Fills in run->url, each node's, and
+ * run->cluster_url. */
+void bench_cluster_for(struct bench_run *run, int n);
+void bench_cluster_stop(void);
+/* Which server of the run's cluster has the name. */
+int bench_node_of(const struct bench_run *run, const char *name);
 void bench_proxies_stop(void);
 void bench_servers_stop(void);
 void bench_servers_empty(void);

@@ -91,19 +91,24 @@ static void look(const redisContext *context)
     }
 }
 
+void floor_take_and_give(redisContext *context, const struct bench_calls *calls)
+{
+    look(context);
+    floor_send(context, calls, 0);
+    read_answer(context, false);
+    look(context);
+    send_release(context, calls);
+    for (size_t i = 1; i < calls->n; i++) {
+        read_answer(context, true);
+    }
+}
+
 static void pair(struct bench_worker *worker)
 {
     struct own *own = worker->state;
     const int64_t began = bench_now_ns();
 
-    look(own->context);
-    floor_send(own->context, &own->calls, 0);
-    read_answer(own->context, false);
-    look(own->context);
-    send_release(own->context, &own->calls);
-    for (size_t i = 1; i < own->calls.n; i++) {
-        read_answer(own->context, true);
-    }
+    floor_take_and_give(own->context, &own->calls);
     bench_note(worker, bench_now_ns() - began);
 }
 

@@ -17,6 +17,8 @@ struct redisContext *floor_connect(const char *url); /* redis://127.0.0.1:port *
 long long floor_read(struct redisContext *context);
 /* Sends one call, without waiting. */
 void floor_send(struct redisContext *context, const struct bench_calls *calls, size_t call);
+/* An acquisition and its release, with their replies. */
+void floor_take_and_give(struct redisContext *context, const struct bench_calls *calls);
 
 extern const struct bench_variant floor_each;  /* each thread has a connection */
 extern const struct bench_variant floor_alone; /* the same with one thread */
@@ -25,6 +27,10 @@ extern const struct bench_variant floor_pipe;  /* one thread, many calls in flig
 /* ---- floor_burst.c ---- */
 
 extern const struct bench_variant floor_burst;
+
+/* ---- floor_cluster.c ---- */
+
+extern const struct bench_variant floor_direct; /* each thread has a connection to each server */
 
 /* ---- floor_plain.c ---- */
 

@@ -26,7 +26,7 @@ static void start(struct bench_worker *worker)
     for (long i = 0; i < burst->n; i++) {
         char name[16];
 
-        test_text(name, sizeof(name), "na%06ld", i);
+        bench_name_of(worker, i, name);
         bench_calls_copy(worker->run->calls, "name0000", name, (unsigned)i, &burst->calls[i]);
     }
     worker->state = burst;

@@ -27,6 +27,12 @@ struct clients {
     struct rlock_client *of_server[BENCH_MAX_SERVERS];
 };
 
+/* Many locks of one thread, in turn. */
+struct spread {
+    long n, next;
+    struct rlock_handle *lock[];
+};
+
 struct locks {
     struct rlock_handle *lock;
     struct rlock_handle *read; /* of the row rw */
@@ -45,9 +51,10 @@ static void *open_clients(const struct bench_run *run)
     struct clients *clients = calloc(1, sizeof(*clients));
 
     TEST_CHECK(clients != NULL);
-    for (int i = 0; i < run->n_servers; i++) {
+    for (int i = 0; i < (run->cluster_url != NULL ? 1 : run->n_servers); i++) {
         const struct rlock_client_opts *opts =
-            RLOCK_CLIENT_OPTS(.url = run->url[i], .op_timeout_ms = OPEN_TIMEOUT_MS,
+            RLOCK_CLIENT_OPTS(.url = run->cluster_url != NULL ? run->cluster_url : run->url[i],
+                              .op_timeout_ms = OPEN_TIMEOUT_MS,
                               .renewed_lease_ms = run->one->lease_ms);
 
         must(rlock_client_open(opts, &clients->of_server[i]), "open");
@@ -129,14 +136,49 @@ static void start_lingering(struct bench_worker *worker)
     start_with(worker, RLOCK_OPTS(.linger_ms = 10));
 }
 
+/* Takes each lock once. After that the client is connected to every server, and every server knows
+ * the scripts. */
+static void start_spread(struct bench_worker *worker)
+{
+    const struct clients *clients = worker->run->shared;
+    const long n = worker->run->one->locks;
+    struct spread *spread = calloc(1, sizeof(*spread) + (size_t)n * sizeof(void *));
+
+    TEST_CHECK(spread != NULL);
+    spread->n = n;
+    for (long i = 0; i < n; i++) {
+        char name[16];
+
+        bench_name_of(worker, i, name);
+        spread->lock[i] = make(clients->of_server[0], worker->run->row->kind, name, NULL);
+        must(rlock_lock(spread->lock[i]), "lock");
+        must(rlock_unlock(spread->lock[i]), "unlock");
+    }
+    worker->state = spread;
+}
+
+static void take_and_give(struct bench_worker *worker, struct rlock_handle *lock)
+{
+    const int64_t began = bench_now_ns();
+
+    must(rlock_lock(lock), "lock");
+    must(rlock_unlock(lock), "unlock");
+    bench_note(worker, bench_now_ns() - began);
+}
+
 static void take_pair(struct bench_worker *worker)
 {
     const struct locks *locks = worker->state;
-    const int64_t began = bench_now_ns();
 
-    must(rlock_lock(locks->lock), "lock");
-    must(rlock_unlock(locks->lock), "unlock");
-    bench_note(worker, bench_now_ns() - began);
+    take_and_give(worker, locks->lock);
+}
+
+static void take_next(struct bench_worker *worker)
+{
+    struct spread *spread = worker->state;
+
+    take_and_give(worker, spread->lock[spread->next]);
+    spread->next = (spread->next + 1) % spread->n;
 }
 
 static void take_and_hold(struct bench_worker *worker, struct rlock_handle *lock)
@@ -201,6 +243,8 @@ const struct bench_variant lib_pair_lingering = {.name = "rlock, lingers",
                                                  .start = start_lingering,
                                                  .op = take_pair,
                                                  .does = does};
+const struct bench_variant lib_pair_spread = {
+    .name = "rlock", .open = open_clients, .start = start_spread, .op = take_next, .does = does};
 const struct bench_variant lib_contend = {
     .name = "rlock", .open = open_clients, .start = start, .op = contend, .does = does};
 const struct bench_variant lib_read_write = {

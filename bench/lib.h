@@ -8,6 +8,7 @@
 extern const struct bench_variant lib_pair;           /* the latency is of lock and unlock */
 extern const struct bench_variant lib_pair_sent;      /* the same; an unlock does not wait */
 extern const struct bench_variant lib_pair_lingering; /* the same; the holds linger */
+extern const struct bench_variant lib_pair_spread;    /* the same; each thread has many names */
 extern const struct bench_variant lib_contend;    /* of the lock alone; holds as the case says */
 extern const struct bench_variant lib_read_write; /* the same; one in 20 writes */
 extern const struct bench_variant lib_hold;

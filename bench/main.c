@@ -197,29 +197,46 @@ static size_t lay_out(const struct bench_row *row, struct bench_cell *cells)
 }
 
 /* What the floors of a row send; NULL: they know it themselves. */
-static const struct bench_calls *capture(const struct bench_row *row, const struct bench_case *one,
-                                         const char *url)
+static const struct bench_calls *capture(const struct bench_run *of, const char *url)
 {
-    struct bench_row captured = *row;
-    struct bench_case alone = *one;
-    struct bench_run run = {.row = &captured, .one = &alone, .variant = &lib_pair};
+    struct bench_row captured = *of->row;
+    struct bench_case alone = *of->one;
+    struct bench_run run = {
+        .row = &captured, .one = &alone, .variant = &lib_pair, .cluster_url = of->cluster_url};
 
-    if (row->floors != NULL) {
-        captured.kind = row->floors;
+    if (captured.floors != NULL) {
+        captured.kind = captured.floors;
         alone.members = 0;
     }
     return captured.kind != NULL ? bench_capture(&run, url) : NULL;
 }
 
-static void prepare(struct bench_run *run, const struct bench_cell *cell)
+static void prepare_servers(struct bench_run *run)
 {
-    const bool is_redlock = cell->row->kind != NULL && strcmp(cell->row->kind, "redlock") == 0;
+    const bool is_redlock = run->row->kind != NULL && strcmp(run->row->kind, "redlock") == 0;
 
-    *run = (struct bench_run){.row = cell->row, .one = cell->one};
-    bench_servers_for(run, is_redlock ? cell->one->members : 1);
+    bench_servers_for(run, is_redlock ? run->one->members : 1);
     bench_servers_empty(); /* the last run may have ended in the middle of a hold */
     for (int i = 0; i < run->n_servers; i++) { /* each learns the scripts by that */
-        run->calls = capture(cell->row, cell->one, run->url[i]);
+        run->calls = capture(run, run->url[i]);
+    }
+}
+
+/* The servers learn the scripts when rlock runs, before the floor. */
+static void prepare_cluster(struct bench_run *run)
+{
+    bench_cluster_for(run, run->one->nodes);
+    bench_servers_empty();
+    run->calls = capture(run, run->url[bench_node_of(run, "name0000")]);
+}
+
+static void prepare(struct bench_run *run, const struct bench_cell *cell)
+{
+    *run = (struct bench_run){.row = cell->row, .one = cell->one};
+    if (cell->one->nodes > 0) {
+        prepare_cluster(run);
+    } else {
+        prepare_servers(run);
     }
 }
 
@@ -249,6 +266,7 @@ static size_t run_row(const struct bench_row *row, struct bench_cell *cells)
         }
         fprintf(stderr, "bench: %s, round %d of %d\n", row->name, round + 1, opts.rounds);
     }
+    bench_cluster_stop(); /* its nodes would disturb the next row */
     return n;
 }
 

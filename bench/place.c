@@ -2,6 +2,7 @@
 /* Where it runs: the servers, the proxies before them, and who has which core. */
 #include "bench.h"
 
+#include "support/cluster.h"
 #include "support/proxy.h"
 #include "support/run.h"
 #include "support/server.h"
@@ -16,17 +17,31 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { URL_SIZE = 128 };
+enum { URL_SIZE = 128, SLOTS = 16384, MAX_SEEDS = 3 };
 static const size_t client_core = 0, server_core = 1;
 
-static struct {
-    const struct bench_options *options;
+static const char *const plain_conf[] = {"maxclients 2000", NULL};
+/* Nodes learn each other's slots from their pings, and ping each other within half of the timeout.
+ * A short timeout therefore helps the cluster to form. Later a busy machine might exceed it. */
+static const char *const node_conf[] = {"maxclients 2000", "cluster-enabled yes",
+                                        "cluster-node-timeout 2000", NULL};
+static const char usual_timeout[] = "CONFIG SET cluster-node-timeout 15000";
+
+struct group {
+    const char *const *conf;
     int n;
     struct test_server *server[BENCH_MAX_SERVERS];
     redisContext *side[BENCH_MAX_SERVERS];
+};
+
+static struct {
+    const struct bench_options *options;
+    struct group plain, cluster;
+    struct group *used; /* by the case that runs */
+    char cluster_url[URL_SIZE];
     pid_t proxies; /* the process that has them; 0: there is none */
     char proxy_url[BENCH_MAX_SERVERS][URL_SIZE];
-} place;
+} place = {.plain.conf = plain_conf, .cluster.conf = node_conf, .used = &place.plain};
 
 static void pin(pid_t pid, size_t core)
 {
@@ -47,10 +62,9 @@ void bench_pin_client(const struct bench_options *options)
 
 /* ---- servers ---- */
 
-static void add_server(void)
+static void add_server(struct group *group)
 {
-    static const char *const conf[] = {"maxclients 2000", NULL};
-    const struct test_server_opts opts = {.transport = TEST_TCP, .conf = conf};
+    const struct test_server_opts opts = {.transport = TEST_TCP, .conf = group->conf};
     struct test_server *server = test_server_start(&opts);
     redisContext *side = redisConnectUnix(test_server_unix_url(server) + strlen("unix://"));
 
@@ -58,40 +72,62 @@ static void add_server(void)
         test_die("no connection to the server");
     }
     pin(test_server_pid(server), server_core);
-    place.server[place.n] = server;
-    place.side[place.n] = side;
-    place.n++;
+    group->server[group->n] = server;
+    group->side[group->n] = side;
+    group->n++;
+}
+
+static void stop_group(struct group *group)
+{
+    while (group->n > 0) {
+        group->n--;
+        redisFree(group->side[group->n]);
+        test_server_stop(group->server[group->n]);
+    }
 }
 
 void bench_servers_start(const struct bench_options *options)
 {
     place.options = options;
-    add_server();
+    add_server(&place.plain);
 }
 
 void bench_servers_stop(void)
 {
     bench_proxies_stop();
-    while (place.n > 0) {
-        place.n--;
-        redisFree(place.side[place.n]);
-        test_server_stop(place.server[place.n]);
-    }
+    bench_cluster_stop();
+    stop_group(&place.plain);
 }
 
-static redisReply *ask(int server, const char *command)
+static void send_question(int server, const char *command)
 {
-    redisReply *reply = redisCommand(place.side[server], command);
+    redisContext *side = place.used->side[server];
+    int is_sent = 0;
 
-    if (reply == NULL || reply->type == REDIS_REPLY_ERROR) {
-        test_die("%s: %s", command, reply != NULL ? reply->str : place.side[server]->errstr);
+    TEST_CHECK(redisAppendCommand(side, command) == REDIS_OK &&
+               redisBufferWrite(side, &is_sent) == REDIS_OK && is_sent);
+}
+
+static redisReply *read_answer(int server, const char *command)
+{
+    redisContext *side = place.used->side[server];
+    redisReply *reply = NULL;
+
+    if (redisGetReply(side, (void **)&reply) != REDIS_OK || reply->type == REDIS_REPLY_ERROR) {
+        test_die("%s: %s", command, reply != NULL ? reply->str : side->errstr);
     }
     return reply;
 }
 
+static redisReply *ask(int server, const char *command)
+{
+    send_question(server, command);
+    return read_answer(server, command);
+}
+
 void bench_servers_empty(void)
 {
-    for (int i = 0; i < place.n; i++) {
+    for (int i = 0; i < place.used->n; i++) {
         freeReplyObject(ask(i, "FLUSHALL"));
     }
 }
@@ -102,7 +138,7 @@ static _Noreturn void be_proxies(const struct bench_case *one, int n, int out)
 {
     for (int i = 0; i < n; i++) {
         char url[URL_SIZE] = "";
-        struct proxy *proxy = proxy_start(test_server_url(place.server[i]));
+        struct proxy *proxy = proxy_start(test_server_url(place.plain.server[i]));
 
         proxy_delay_us(proxy, one->slow_us > 0 && i == n - 1 ? one->slow_us : one->delay_us);
         test_text(url, sizeof(url), "%s", proxy_url(proxy));
@@ -140,19 +176,74 @@ void bench_proxies_stop(void)
     }
 }
 
-void bench_servers_for(struct bench_run *run, int n)
+static void use(struct group *group, struct bench_run *run, int n)
 {
     TEST_CHECK(n <= BENCH_MAX_SERVERS);
-    while (place.n < n) {
-        add_server();
-    }
-    if (run->one->delay_us > 0) {
-        start_proxies(run->one, n);
+    while (group->n < n) {
+        add_server(group);
     }
     for (int i = 0; i < n; i++) {
-        run->url[i] = place.proxies != 0 ? place.proxy_url[i] : test_server_url(place.server[i]);
+        run->url[i] = test_server_url(group->server[i]);
     }
     run->n_servers = n;
+    place.used = group;
+}
+
+void bench_servers_for(struct bench_run *run, int n)
+{
+    use(&place.plain, run, n);
+    if (run->one->delay_us > 0) {
+        start_proxies(run->one, n);
+        for (int i = 0; i < n; i++) {
+            run->url[i] = place.proxy_url[i];
+        }
+    }
+}
+
+/* ---- a cluster ---- */
+
+void bench_cluster_for(struct bench_run *run, int n)
+{
+    const bool is_new = place.cluster.n == 0;
+
+    use(&place.cluster, run, n);
+    if (is_new) {
+        const size_t seeds = n < MAX_SEEDS ? (size_t)n : MAX_SEEDS;
+
+        cluster_form(place.cluster.server, (size_t)n, (size_t)n);
+        for (int i = 0; i < n; i++) {
+            freeReplyObject(ask(i, usual_timeout));
+        }
+        cluster_url(place.cluster.server, seeds, place.cluster_url, sizeof(place.cluster_url));
+    }
+    run->cluster_url = place.cluster_url;
+}
+
+void bench_cluster_stop(void)
+{
+    stop_group(&place.cluster);
+    place.used = &place.plain;
+}
+
+/* CRC-16/XMODEM: only its low 14 bits count. */
+static int slot_of(const char *name)
+{
+    unsigned crc = 0;
+
+    for (; *name != '\0'; name++) {
+        crc ^= (unsigned)(unsigned char)*name << 8;
+        for (int bit = 0; bit < 8; bit++) {
+            crc = (crc << 1) ^ ((crc & 0x8000U) != 0 ? 0x1021U : 0);
+        }
+    }
+    return (int)(crc % SLOTS);
+}
+
+int bench_node_of(const struct bench_run *run, const char *name)
+{
+    const int node = slot_of(name) / (SLOTS / run->n_servers); /* each has an equal share */
+
+    return node < run->n_servers ? node : run->n_servers - 1; /* the last one has the rest */
 }
 
 /* ---- what servers count ---- */
@@ -192,7 +283,7 @@ static int64_t server_cpu_ns(int server)
     clockid_t clock;
     struct timespec time = {0};
 
-    TEST_CHECK(clock_getcpuclockid(test_server_pid(place.server[server]), &clock) == 0);
+    TEST_CHECK(clock_getcpuclockid(test_server_pid(place.used->server[server]), &clock) == 0);
     TEST_CHECK(clock_gettime(clock, &time) == 0);
     return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
@@ -203,9 +294,12 @@ struct bench_counts bench_count(const struct bench_run *run)
     const char *counted = run->row->count, *also = run->variant->sends;
     struct bench_counts counts = {0};
 
+    for (int i = 0; i < run->n_servers; i++) { /* all at once: the counts are of one moment */
+        send_question(i, info);
+    }
     for (int i = 0; i < run->n_servers; i++) {
         char *request = NULL;
-        redisReply *reply = ask(i, info);
+        redisReply *reply = read_answer(i, info);
 
         counts.cpu_ns += server_cpu_ns(i);
         counts.commands += sum_commands(reply->str);

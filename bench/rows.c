@@ -55,6 +55,20 @@ static const struct bench_row linger = {
               {.name = "1, 500us", .procs = 1, .threads = 1, .delay_us = 500}},
 };
 
+#define IN_CLUSTER(n_threads)                                                                      \
+    {                                                                                              \
+        .name = #n_threads, .procs = 1, .threads = (n_threads), .nodes = 30, .locks = 256          \
+    }
+
+static const struct bench_row cluster = {
+    .name = "cluster",
+    .about = "lock + unlock in a cluster of 30 servers, each thread 256 names of its own that are "
+             "spread over all slots; cases: threads; latency: of both",
+    .kind = "reentrant",
+    .variant = {&lib_pair_spread, &floor_direct},
+    .cases = {IN_CLUSTER(1), IN_CLUSTER(8), IN_CLUSTER(32)},
+};
+
 static const struct bench_row one = {
     .name = "one",
     .about = "one name for all; cases: processes x threads, hold; latency: of the lock alone",
@@ -194,15 +208,8 @@ static const struct bench_row run = {
 };
 
 const struct bench_row *const bench_rows[] = {
-    &own_reentrant, &own_nonreentrant,
-    &own_spin,      &own_fenced,
-    &own_fair,      &own_read,
-    &own_write,     &far,
-    &linger,        &one,
-    &fleet,         &fair,
-    &read_write,    &multi,
-    &redlock,       &burst,
-    &wake,          &renew,
-    &beside,        &run,
+    &own_reentrant, &own_nonreentrant, &own_spin, &own_fenced, &own_fair, &own_read, &own_write,
+    &far,           &linger,           &cluster,  &one,        &fleet,    &fair,     &read_write,
+    &multi,         &redlock,          &burst,    &wake,       &renew,    &beside,   &run,
     NULL,
 };

@@ -105,6 +105,11 @@ void bench_name(const struct bench_run *run, int worker, char ret_name[16])
     test_text(ret_name, 16, "name%04d", run->row->shared ? 0 : worker);
 }
 
+void bench_name_of(const struct bench_worker *worker, long i, char ret_name[16])
+{
+    test_text(ret_name, 16, "na%06ld", worker->index * worker->run->one->locks + i);
+}
+
 /* ---- in the processes ---- */
 
 static int64_t switches_now(void)
