@@ -31,6 +31,13 @@ static const struct bench_variant redislock = {
     .warm_ms = WARM_MS,
 };
 
+static const struct bench_variant rueidislock = {
+    .name = "rueidislock",
+    .program = "rueidislock",
+    .does = "wake-up, renewal, loss",
+    .warm_ms = WARM_MS,
+};
+
 static const struct bench_variant redis_py = {
     .name = "redis-py",
     .program = "redis-py",
@@ -46,7 +53,7 @@ static const struct bench_variant node_redlock = {
     .warm_ms = 2 * WARM_MS,
 };
 
-#define EVERYBODY &redisson, &redsync, &redislock, &redis_py, &node_redlock
+#define EVERYBODY &redisson, &redsync, &redislock, &rueidislock, &redis_py, &node_redlock
 
 static const struct bench_row own = {
     .name = "own",
