@@ -1,5 +1,6 @@
 package rlock.peer;
 
+import io.netty.channel.epoll.Epoll;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -17,8 +18,12 @@ import org.redisson.api.RLock;
 import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
+import org.redisson.config.TransportMode;
 
-/** Redisson, with its own defaults. bench/peers/README.md says what the bench tells it, and what it answers. */
+/**
+ * Redisson, with its own defaults, except for Netty's native transport. bench/peers/README.md says what the bench tells
+ * it, and what it answers.
+ */
 public final class Peer {
     private static final int WARMING = 0;
     private static final int MEASURING = 1;
@@ -28,6 +33,9 @@ public final class Peer {
     /** Warm is: so many operations, each on a name of its own, without holding; by then the hot code is compiled. */
     private static final int WARM_OPERATIONS = 20000;
     private static final long MOST_WARMING_MS = 20000;
+
+    /** The native one, if Netty has it for this machine. */
+    private static final TransportMode TRANSPORT = Epoll.isAvailable() ? TransportMode.EPOLL : TransportMode.NIO;
 
     private static volatile int phase = WARMING;
     private static volatile boolean isWarm;
@@ -122,6 +130,7 @@ public final class Peer {
         }
         for (String url : urls) {
             Config config = new Config();
+            config.setTransportMode(TRANSPORT);
             if (number("lease_ms") > 0) {
                 config.setLockWatchdogTimeout(number("lease_ms"));
             }
@@ -223,6 +232,7 @@ public final class Peer {
         PrintStream out = new PrintStream(System.out, false);
         out.println("ready " + Redisson.class.getPackage().getImplementationVersion() + " on Java "
                 + Runtime.version().feature()
+                + ", transport " + TRANSPORT
                 + "; its own defaults: a pool of 24 to 64 connections, 16 threads and 32 of Netty; measured after "
                 + WARM_OPERATIONS + " operations, or 20 s");
         out.flush();
