@@ -38,6 +38,14 @@ static const struct bench_variant rueidislock = {
     .warm_ms = WARM_MS,
 };
 
+static const struct bench_variant redis_plus_plus = {
+    .name = "redis++",
+    .program = "redis-plus-plus",
+    .does = "renewal, loss; waiters poll",
+    .sends = "set",
+    .warm_ms = WARM_MS,
+};
+
 static const struct bench_variant redis_py = {
     .name = "redis-py",
     .program = "redis-py",
@@ -53,7 +61,8 @@ static const struct bench_variant node_redlock = {
     .warm_ms = 2 * WARM_MS,
 };
 
-#define EVERYBODY &redisson, &redsync, &redislock, &rueidislock, &redis_py, &node_redlock
+#define EVERYBODY                                                                                  \
+    &redisson, &redsync, &redislock, &rueidislock, &redis_plus_plus, &redis_py, &node_redlock
 
 static const struct bench_row own = {
     .name = "own",
@@ -115,7 +124,7 @@ static const struct bench_row redlock = {
              "the lock alone",
     .kind = "redlock",
     .floors = "reentrant",
-    .variant = {&lib_contend, &floor_quorum, &redisson, &redsync, &node_redlock},
+    .variant = {&lib_contend, &floor_quorum, &redisson, &redsync, &redis_plus_plus, &node_redlock},
     .cases = {OF_FIVE(1, "", 0), OF_FIVE(8, "", 0), OF_FIVE(32, "", 0), OF_FIVE(1, ", 2ms", 2000),
               OF_FIVE(8, ", 2ms", 2000), OF_FIVE(32, ", 2ms", 2000)},
 };
