@@ -44,12 +44,40 @@ static int64_t bucket_of(int64_t us)
     return us < table->began_us ? 0 : (us - table->began_us) / STALL_BUCKET_US;
 }
 
-/* What a thread that has not woken yet is late by now. */
-static int64_t late_now(unsigned processor, int64_t now_us)
+/* What a thread is late by that has not woken yet, or has not noted it. */
+static int64_t late_since(int64_t due_us, int64_t now_us)
 {
-    const int64_t due_us = atomic_load(&table->processors[processor].due_us);
-
     return due_us != 0 && now_us - due_us > 1000 ? now_us - due_us : 0;
+}
+
+/* The stalls on one processor from one bucket on until now. A thread that notes a stall moves it
+ * from one of the two places to the other. */
+static int64_t stalls_on(unsigned processor, int64_t bucket, int64_t now_us)
+{
+    int64_t sum_us, due_us;
+
+    do {
+        due_us = atomic_load(&table->processors[processor].due_us);
+        sum_us = late_since(due_us, now_us);
+        for (int64_t b = bucket; b <= bucket_of(now_us); b++) {
+            sum_us += atomic_load(&table->processors[processor].late_us[b % STALL_BUCKETS]);
+        }
+    } while (due_us != atomic_load(&table->processors[processor].due_us));
+    return sum_us;
+}
+
+void test_stalls_note(unsigned processor, int64_t from_us, int64_t to_us)
+{
+    while (from_us < to_us) {
+        const int64_t bucket = (from_us - table->began_us) / STALL_BUCKET_US;
+        const int64_t end_us = table->began_us + (bucket + 1) * STALL_BUCKET_US;
+        const int64_t part_us = (end_us < to_us ? end_us : to_us) - from_us;
+
+        atomic_fetch_add(&table->processors[processor].late_us[bucket % STALL_BUCKETS],
+                         (unsigned)part_us);
+        from_us += part_us;
+        atomic_store(&table->processors[processor].due_us, from_us);
+    }
 }
 
 int64_t test_stalls_us(int64_t since_us)
@@ -63,11 +91,8 @@ int64_t test_stalls_us(int64_t since_us)
         return 0;
     }
     for (unsigned p = 0; p < table->n_processors; p++) {
-        int64_t sum_us = late_now(p, now_us);
+        const int64_t sum_us = stalls_on(p, bucket_of(since_us), now_us);
 
-        for (int64_t b = bucket_of(since_us); b <= bucket_of(now_us); b++) {
-            sum_us += atomic_load(&table->processors[p].late_us[b % STALL_BUCKETS]);
-        }
         most_us = sum_us > most_us ? sum_us : most_us;
     }
     return most_us;

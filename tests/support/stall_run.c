@@ -48,20 +48,6 @@ static int64_t now_us(void)
     return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
-/* Spreads what a thread was late by over the buckets that it was late in. */
-static void note(unsigned processor, int64_t from_us, int64_t to_us)
-{
-    while (from_us < to_us) {
-        const int64_t bucket = (from_us - table->began_us) / STALL_BUCKET_US;
-        const int64_t end_us = table->began_us + (bucket + 1) * STALL_BUCKET_US;
-        const int64_t part_us = (end_us < to_us ? end_us : to_us) - from_us;
-
-        atomic_fetch_add(&table->processors[processor].late_us[bucket % STALL_BUCKETS],
-                         (unsigned)part_us);
-        from_us += part_us;
-    }
-}
-
 /* The next bucket still holds what was noted ten minutes ago. */
 static void clear_next(unsigned processor, int64_t now)
 {
@@ -83,10 +69,10 @@ static void *watch(void *arg)
         atomic_store(&table->processors[processor].due_us, due_us);
         (void)nanosleep(&pause, NULL);
         woke_us = now_us();
-        atomic_store(&table->processors[processor].due_us, 0);
         if (woke_us - due_us > SLEEP_US) { /* less is how late everybody wakes */
-            note(processor, due_us, woke_us);
+            test_stalls_note(processor, due_us, woke_us);
         }
+        atomic_store(&table->processors[processor].due_us, 0);
         clear_next(processor, woke_us);
     }
     return NULL;

@@ -1,4 +1,5 @@
 /* The witness of stalls and the runner, seen from inside a test that it runs, and from outside. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,6 +69,54 @@ static void stall(void)
                  200000);
 }
 
+enum { FROZEN_US = 400000000, FREEZES = 100 };
+
+/* A witness that wakes after a long stall, and notes it. */
+static void *wake_late(void *arg)
+{
+    struct stall_table *table = arg;
+    const unsigned own = table->n_processors - 1;
+    const int64_t due_us = atomic_load(&table->processors[own].due_us);
+
+    test_stalls_note(own, due_us, due_us + FROZEN_US);
+    return NULL;
+}
+
+static bool is_there(int64_t since_us)
+{
+    return test_stalls_us(since_us) >= FROZEN_US - STALL_BUCKET_US;
+}
+
+/* Returns whether a stall was there whenever it was looked for. */
+static bool is_always_there(struct stall_table *table)
+{
+    const int64_t since_us = test_now_us() - FROZEN_US;
+    bool was_there = true;
+    pthread_t thread;
+
+    memset(&table->processors[table->n_processors - 1], 0, sizeof(table->processors[0]));
+    atomic_store(&table->processors[table->n_processors - 1].due_us, since_us);
+    TEST_CHECK(pthread_create(&thread, NULL, wake_late, table) == 0);
+    while (pthread_tryjoin_np(thread, NULL) != 0) {
+        was_there = was_there && is_there(since_us);
+    }
+    return was_there && is_there(since_us);
+}
+
+static bool are_always_there(void)
+{
+    struct stall_table *table = test_stalls_table();
+    bool were_there = true;
+
+    TEST_CHECK(table != NULL);
+    table->began_us -= FROZEN_US + STALL_BUCKET_US; /* as if the run had begun before the stall */
+    table->n_processors++;
+    for (int i = 0; i < FREEZES; i++) {
+        were_there = were_there && is_always_there(table);
+    }
+    return were_there;
+}
+
 static int helper(const char *name)
 {
     const int64_t began_us = test_now_us();
@@ -102,6 +151,9 @@ static int helper(const char *name)
     }
     if (strcmp(name, "endless") == 0) {
         (void)pause();
+    }
+    if (strcmp(name, "noting") == 0) {
+        return !are_always_there();
     }
     if (strcmp(name, "never") == 0) {
         stall();
@@ -190,6 +242,15 @@ static void what_never_comes_is_not_late(void **state)
     assert_int_equal(outcome.runs, 1);
 }
 
+/* All threads go on together when a machine does that stood still. */
+static void a_stall_counts_while_the_witness_notes_it(void **state)
+{
+    const struct outcome outcome = run("noting");
+
+    (void)state;
+    assert_int_equal(outcome.status, 0);
+}
+
 /* A program that does not sleep is no stall of the machine: the witness comes in beside it. */
 static void the_witness_sees_stalls_of_the_machine_alone(void **state)
 {
@@ -213,6 +274,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_stall_of_a_third_of_the_lease_excuses_its_end),
         cmocka_unit_test(a_test_that_does_not_end_is_killed),
         cmocka_unit_test(what_never_comes_is_not_late),
+        cmocka_unit_test(a_stall_counts_while_the_witness_notes_it),
         cmocka_unit_test(the_witness_sees_stalls_of_the_machine_alone),
     };
 
