@@ -133,6 +133,14 @@ end
 
 local first, second = usual()
 if not first then
+  local function open()
+    if sides then
+      redis.call('del', key)
+    else
+      redis.call('hdel', key, holder)
+    end
+  end
+
   local counts, mark = ears({channel, channel .. ':rlock'}), nil
   local others = math.max(counts[1] - counts[2], 0)
   if others > 0 then
@@ -140,11 +148,11 @@ if not first then
   end
   first, second, mark = look(others > 0 and 20 or 2, others)
   if not first then
-    redis.call('del', key)
+    open()
     return others > 0 and 2 or 1, announce(way, channel, sides or '0')
   end
   if mark or is_turn then
-    redis.call('del', key)
+    open()
     local told = announce(way, channel, sides or '0')
     tell(way, channel, first, 'o', 1 + redis.call('time')[2] % 4)
     return 2, told

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who waits for whom, what wakes them, and what is refused instead. */
+#include <rlock/stats.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -61,6 +62,14 @@ ROOM_TEST(a_downgrade_lets_waiting_readers_in, f)
     assert_code(rlock_unlock(read), 0);
 }
 
+static uint64_t attempts_of(const struct rlock_client *client)
+{
+    struct rlock_stats stats = RLOCK_STATS_INIT;
+
+    assert_code(rlock_client_stats(client, &stats), 0);
+    return stats.attempts;
+}
+
 ROOM_TEST(a_writer_waits_for_the_last_of_its_own_process_too, f)
 {
     struct rlock_client *client = client_open(f);
@@ -75,6 +84,8 @@ ROOM_TEST(a_writer_waits_for_the_last_of_its_own_process_too, f)
     inside[1] = room_enter(read);
     actor_begin(waiter, act_visit, write, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
+    /* two readers'; and three until it has entered the queue, and hears other readers */
+    assert_true(TEST_EVENTUALLY(attempts_of(client) == 2 + 3, 5000));
     fixture_count_calls(f);
     room_leave(inside[0]);
     assert_code(rlock_unlock_as(read, 1), 0);
@@ -324,6 +335,7 @@ ROOM_TEST(what_a_writer_asked_for_ends_with_it, f)
     assert_code(rlock_lock(read), 0);
     assert_code(rlock_lock_for(write, 500, NULL, NULL), RLOCK_ETIMEDOUT);
     assert_true(fixture_has_key(f, ASKS));
+    assert_true(TEST_EVENTUALLY(!fixture_has_key(f, "rlock_wait:{" NAME "}"), 5000)); /* it left */
     assert_code(rlock_unlock(read), 0);
     assert_code(rlock_lock_for(read, 300, NULL, NULL), RLOCK_ETIMEDOUT); /* free, but asked for */
     actor_begin(reader, act_visit, read, RLOCK_FOREVER, NULL);

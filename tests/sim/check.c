@@ -394,7 +394,9 @@ static void check_token(struct sim_user *user)
     hold->token = token;
     if (user->call.count == 1) { /* a nested level draws none */
         *last = token > *last ? token : *last;
-        world->lacks_token[user->key] = false;
+        if ((int64_t)token >= world->lacks_token[user->key]) { /* an older answer came later */
+            world->lacks_token[user->key] = 0;
+        }
     }
 }
 

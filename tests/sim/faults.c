@@ -89,7 +89,7 @@ static void lower_token(struct sim_world *world, unsigned key, int64_t us)
 static void forget_token(struct sim_world *world, unsigned key)
 {
     lower_token(world, key, -world->clock_offset);
-    world->lacks_token[key] = true;
+    world->lacks_token[key] = sim_server_clock_us(world->server);
 }
 
 static void restart_server(struct sim_world *world)
@@ -244,7 +244,7 @@ static void set_clock_back(struct sim_world *world)
     world->clock_offset -= back;
     sim_trace(world, "server's clock is set to %lld us", (long long)world->clock_offset);
     for (unsigned key = 0; key < SIM_KEYS; key++) {
-        lower_token(world, key, world->lacks_token[key] ? back : 0);
+        lower_token(world, key, world->lacks_token[key] != 0 ? back : 0);
     }
     for (unsigned i = 0; i < sim_n_nodes(world); i++) {
         sim_server_set_clock_offset(world->nodes[i].server, world->clock_offset);
