@@ -12,8 +12,8 @@
 -- Redissons, and clients that do not queue. Each of them gets a mark behind the calls in the queue. When a mark comes to the
 -- front, it is a turn of others. The last of the marks is '~z'. The message to the first call comes behind the announcement
 -- of the free lock, so the next announcement that this call receives is another library's.
--- In the queue of a read/write lock writers stand. The readers that wait are others. They come in together, so all others
--- have one mark.
+-- In the queue of a read/write lock writers stand. Our readers that wait come in together, so they have one mark for all of
+-- them. Their clients subscribe to this:readers too.
 -- The hash is never empty in between: while its slot is being moved, a key that is not there cannot be made.
 local key, holder, way, channel, is_turn, has_tokens, front, sides = ...
 local announce, tell = include 'parts/announce', include 'parts/tell'
@@ -75,7 +75,7 @@ end
 local function add_marks(others)
   local last = redis.pcall('zrange', queue, '-1', '-1', 'WITHSCORES')
   if last[2] and not redis.pcall('zscore', queue, '~z') then
-    others = math.min(others, sides and 1 or 16)
+    others = math.min(others, 16)
     for i = 1, others do
       redis.pcall('zadd', queue, string.format('%.0f', last[2] + i), i == others and '~z' or string.format('~%02d', i))
     end
@@ -121,7 +121,7 @@ end
 -- releases find it so.
 local function usual()
   local one, two = front and front[1], front and front[2]
-  if not one or way == 'BOTH' or is_turn or is_mark(one) or two and is_mark(two) then
+  if not one or way == 'BOTH' or sides or is_turn or is_mark(one) or two and is_mark(two) then
     return
   end
   local heard = redis.pcall('pubsub', way == 'PUBLISH' and 'numsub' or 'shardnumsub', channel, channel .. ':rlock',
@@ -141,8 +141,8 @@ if not first then
     end
   end
 
-  local counts, mark = ears({channel, channel .. ':rlock'}), nil
-  local others = math.max(counts[1] - counts[2], 0)
+  local counts, mark = ears({channel, channel .. ':rlock', sides and channel .. ':readers'}), nil
+  local others = math.max(counts[1] - counts[2], 0) + math.min(counts[3] or 0, 1)
   if others > 0 then
     add_marks(others)
   end

@@ -117,7 +117,8 @@ static const struct step steps[] = {
      .what = "lock 30000",
      .way = COLLECT,
      .only = SHARED,
-     .as = "write"},
+     .as = "write",
+     .is_told_apart = true}, /* the same */
     {.by_waiter = true, .owner = "b", .what = "lock 30000", .only = SHARED, .as = "read"},
     {.owner = "a", .what = "try 0 30000", .only = SHARED, .as = "read"},
     {.by_waiter = true,

@@ -17,10 +17,12 @@ static void await_entries(struct fixture *f, long long n)
         5000));
 }
 
-static long long count_hearers(struct fixture *f)
+/* How many hear the lock's channel, or one beside it. */
+static long long count_hearers(struct fixture *f, const char *which)
 {
-    return test_server_int(f->server,
-                           "EVAL \"return redis.call('pubsub', 'numsub', ARGV[1])[2]\" 0 " CHANNEL);
+    return test_server_int(
+        f->server, "EVAL \"return redis.call('pubsub', 'numsub', ARGV[1])[2]\" 0 " CHANNEL "%s",
+        which);
 }
 
 /* The hash as soon as a release has returned. One release in 32 leaves the lock free. */
@@ -90,7 +92,7 @@ ROOM_TEST(a_writer_in_the_queue_hears_readers_of_redisson, f)
     assert_code(rlock_lock(read), 0);
     actor_begin(actor, act_visit, write, RLOCK_FOREVER, NULL);
     await_entries(f, 1);
-    assert_true(TEST_EVENTUALLY(count_hearers(f) == 1, 5000));
+    assert_true(TEST_EVENTUALLY(count_hearers(f, "") == 1, 5000));
     peer_says(f, "", peer_read, "J:1", 20000);
     assert_code(rlock_unlock(read), 0);
     assert_true(STAYS(actor_is_busy(actor), 50));
@@ -114,7 +116,7 @@ ROOM_TEST(a_writer_in_the_queue_is_told_of_a_downgrade, f)
     actor_begin(actor, act_visit, wanted, RLOCK_FOREVER, NULL);
     await_entries(f, 1);
     assert_code(rlock_unlock(write), 0);
-    assert_true(TEST_EVENTUALLY(count_hearers(f) == 1, LATE_MS));
+    assert_true(TEST_EVENTUALLY(count_hearers(f, "") == 1, LATE_MS));
     peer_says(f, "", peer_read, "J:1", 20000);
     assert_code(rlock_unlock(read), 0);
     since_us = test_now_us();
@@ -134,10 +136,12 @@ static int act_look_round(struct rlock_handle *lock, int64_t wait_ms, const stru
     return code != 0 ? code : rlock_unlock(lock);
 }
 
-/* Before a writer that comes once the writers ahead of them have their turns. */
-ROOM_TEST(readers_that_wait_have_one_turn_together, f)
+enum { READERS = 3 };
+
+/* While one writer has the lock and the next one stands in the queue, readers begin to wait, by one
+ * handle each. They have their turn before a writer that comes once the next one has the lock. */
+static void readers_have_a_turn(struct fixture *f, struct rlock_handle *const *handles, size_t n)
 {
-    enum { READERS = 3 };
     struct rlock_handle *held = rival_new(f, client_open(f)), *next = rival_new(f, client_open(f));
     struct rlock_handle *later = rival_new(f, client_open(f));
     struct actor *writer = actor_open(f), *last = actor_open(f), *readers[READERS];
@@ -145,23 +149,50 @@ ROOM_TEST(readers_that_wait_have_one_turn_together, f)
     assert_code(rlock_lock(held), 0);
     actor_begin(writer, act_take, next, RLOCK_FOREVER, NULL);
     await_entries(f, 1);
-    room_expect_readers(READERS);
-    for (int i = 0; i < READERS; i++) {
+    room_expect_readers(n);
+    for (size_t i = 0; i < n; i++) {
         readers[i] = actor_open(f);
-        actor_begin(readers[i], act_visit_with_all, lock_new(f, client_open(f)), RLOCK_FOREVER,
-                    NULL);
+        actor_begin(readers[i], act_visit_with_all, handles[i], RLOCK_FOREVER, NULL);
     }
-    assert_true(TEST_EVENTUALLY(count_hearers(f) == READERS, 5000));
+    assert_true(TEST_EVENTUALLY(count_hearers(f, "") == (long long)n, 5000));
+    assert_true(TEST_EVENTUALLY(count_hearers(f, ":readers") == (long long)n, 5000));
     assert_code(rlock_unlock(held), 0);
     assert_code(actor_end(writer), 0);
     actor_begin(last, act_look_round, later, RLOCK_FOREVER, NULL);
     await_entries(f, 1);
     assert_code(actor_do(writer, act_unlock, next, 0, NULL), 0);
-    for (int i = 0; i < READERS; i++) {
+    for (size_t i = 0; i < n; i++) {
         assert_code(actor_end(readers[i]), 0);
     }
     assert_code(actor_end(last), 0);
-    assert_int_equal(atomic_load(&readers_before), READERS);
+    assert_int_equal(atomic_load(&readers_before), n);
+}
+
+ROOM_TEST(readers_that_wait_have_one_turn_together, f)
+{
+    struct rlock_handle *handles[READERS];
+
+    for (size_t i = 0; i < READERS; i++) {
+        handles[i] = lock_new(f, client_open(f));
+    }
+    readers_have_a_turn(f, handles, READERS);
+}
+
+/* Its writer heard the common channel a moment ago, and still subscribes to it. */
+ROOM_TEST(readers_of_a_client_that_wrote_have_a_turn, f)
+{
+    struct rlock_client *client = client_open(f);
+    struct rlock_handle *read = lock_new(f, client), *write = rival_new(f, client);
+    struct rlock_handle *other = lock_new(f, client_open(f));
+    struct actor *actor = actor_open(f);
+
+    assert_code(rlock_lock(other), 0);
+    actor_begin(actor, act_take, write, RLOCK_FOREVER, NULL);
+    assert_true(TEST_EVENTUALLY(count_hearers(f, ":rlock") == 1, 5000));
+    assert_code(rlock_unlock(other), 0);
+    assert_code(actor_end(actor), 0);
+    assert_code(actor_do(actor, act_unlock, write, 0, NULL), 0);
+    readers_have_a_turn(f, &read, 1);
 }
 
 ROOM_TEST(a_reader_visits_between_many_writers, f)

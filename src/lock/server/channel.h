@@ -26,6 +26,7 @@ struct rlock__channel {
     struct rlock__call *waiters;
     struct rlock__call *hearers; /* calls that hear other libraries here: ear.h */
     unsigned marked;             /* such calls, on the channel that counts them */
+    bool counts_readers;         /* it counts clients with readers that wait, as this one has */
     struct rlock__listener *listeners;
     struct rlock__timer linger; /* it is kept until then, though nobody needs it */
     struct rlock__spec *spec;   /* a client's own: its lock; NULL: another channel */
@@ -57,7 +58,7 @@ struct rlock__channel *rlock__channel_get(struct rlock__server *server, struct r
 static inline bool rlock__channel_is_needed(const struct rlock__channel *channel)
 {
     return channel->waiters != NULL || channel->listeners != NULL || channel->hearers != NULL ||
-           channel->marked > 0;
+           channel->marked > 0 || channel->counts_readers;
 }
 /* waiters.c: makes the call a waiter of its channel: the lock's channel, or for a queue on the
  * server a channel of its own. Returns false without memory. */

@@ -25,10 +25,15 @@ static struct rlock__bytes beside(const struct rlock__spec *spec, const char *wh
     return rlock__bytes(buf->data, buf->failed ? 0 : buf->len);
 }
 
+static struct rlock__channel *get(struct rlock__server *server, struct rlock__bytes name)
+{
+    return name.len != 0 ? rlock__channel_get(server, name) : NULL;
+}
+
 /* A channel that is kept for a while when nobody needs it; NULL without memory. */
 static struct rlock__channel *kept(struct rlock__server *server, struct rlock__bytes name)
 {
-    struct rlock__channel *channel = name.len != 0 ? rlock__channel_get(server, name) : NULL;
+    struct rlock__channel *channel = get(server, name);
 
     if (channel != NULL) {
         channel->lingers = true;
@@ -88,20 +93,47 @@ bool rlock__channel_client_is_live(const struct rlock__call *call)
     return channel != NULL && rlock__channel_is_subscribed(channel);
 }
 
+/* A channel that counts this client while `waits` is true. */
+static void count_on(struct rlock__channel *channel, bool waits)
+{
+    if (channel != NULL && channel->counts_readers != waits) {
+        channel->counts_readers = waits;
+        rlock__channel_unsettle(channel);
+    }
+}
+
+/*
+ * Of a read/write lock readers wait on the common channel, and so do writers that do not enter the
+ * queue. Scripts count the clients that have such calls. All of them have one turn together, so
+ * none of these clients counts as another library.
+ */
+static void count_readers(const struct rlock__spec *spec, const struct rlock__channel *common)
+{
+    struct rlock__server *server = common->server;
+    bool waits = common->waiters != NULL;
+
+    if (spec->ops->side == 'x' || !spec->core->opts.queues) {
+        return;
+    }
+    count_on(waits ? kept(server, beside(spec, "rlock"))
+                   : rlock__channel_find(server, beside(spec, "rlock")),
+             waits);
+    count_on(waits ? get(server, beside(spec, "readers"))
+                   : rlock__channel_find(server, beside(spec, "readers")),
+             waits);
+}
+
 bool rlock__ear_open(struct rlock__call *call)
 {
     struct rlock__entry *entry = call->acquire.entry;
     struct rlock__server *server = rlock__route(call->spec)->server;
-    const bool counts =
-        call->spec->ops->side == 'x'; /* others of a read/write lock have one mark */
 
     assert(call->channel != NULL && entry->common == NULL);
-    entry->common = counts ? kept(server, call->spec->channel)
-                           : rlock__channel_get(server, call->spec->channel);
+    entry->common = kept(server, call->spec->channel);
+    entry->marker = entry->common != NULL ? kept(server, beside(call->spec, "rlock")) : NULL;
     if (entry->common == NULL) {
         return false;
     }
-    entry->marker = counts ? kept(server, beside(call->spec, "rlock")) : NULL;
     DL_APPEND2(entry->common->hearers, call, acquire.entry->hears.prev, acquire.entry->hears.next);
     rlock__channel_unsettle(entry->common);
     if (entry->marker != NULL) {
@@ -170,6 +202,9 @@ bool rlock__channel_join(struct rlock__call *call)
     call->channel = channel;
     DL_APPEND2(channel->waiters, call, waits.prev, waits.next);
     rlock__channel_unsettle(channel);
+    if (channel->spec == NULL) {
+        count_readers(call->spec, channel);
+    }
     return true;
 }
 
@@ -181,6 +216,9 @@ static struct rlock__channel *leave(struct rlock__call *call)
     rlock__ear_close(call);
     call->channel = NULL;
     DL_DELETE2(channel->waiters, call, waits.prev, waits.next);
+    if (channel->spec == NULL) {
+        count_readers(call->spec, channel);
+    }
     return channel;
 }
 
