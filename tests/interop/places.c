@@ -202,17 +202,20 @@ static void name_after(const char *prefix, const struct place *place, const char
 }
 
 /* Who listens on the channel; of a fair lock, how many channels there are of which it is the
- * beginning. Not those of ours that stand in the lock's queue as well: they listen on one more. */
+ * beginning. Not those of ours that stand in the lock's queue as well: they listen on one more. Readers
+ * of ours that wait listen on two more. */
 static size_t count_at(const struct place *place, struct test_server *server, bool is_sharded)
 {
     const char *numsub = is_sharded ? "SHARDNUMSUB" : "NUMSUB";
-    char channel[512], ours[512];
+    char channel[512], ours[512], readers[512];
 
     name_after(place->kind->channel, place, "", channel);
     name_after(place->kind->channel, place, ":rlock", ours);
+    name_after(place->kind->channel, place, ":readers", readers);
     return place->kind->is_fair
                ? count_channels(server, is_sharded ? "SHARDCHANNELS" : "CHANNELS", channel)
-               : count_on(server, numsub, channel) - count_on(server, numsub, ours);
+               : count_on(server, numsub, channel) + count_on(server, numsub, readers) -
+                     count_on(server, numsub, ours);
 }
 
 /* Counts the calls in the queue, in all databases. The other entries are marks. */
@@ -243,6 +246,8 @@ static size_t count_ours(const struct place *place, struct test_server *server, 
         n = count_channels(server, "CHANNELS", text) +
             count_channels(server, "SHARDCHANNELS", text);
         name_after(place->kind->channel, place, ":rlock", text);
+        n -= count_on(server, "NUMSUB", text) + count_on(server, "SHARDNUMSUB", text) > 0;
+        name_after(place->kind->channel, place, ":readers", text);
         return n - (count_on(server, "NUMSUB", text) + count_on(server, "SHARDNUMSUB", text) > 0);
     }
     name_after("rlock_wait", place, "", text);
