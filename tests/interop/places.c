@@ -202,8 +202,8 @@ static void name_after(const char *prefix, const struct place *place, const char
 }
 
 /* Who listens on the channel; of a fair lock, how many channels there are of which it is the
- * beginning. Not those of ours that stand in the lock's queue as well: they listen on one more. Readers
- * of ours that wait listen on two more. */
+ * beginning. Not those of ours that stand in the lock's queue as well: they listen on one more.
+ * Readers of ours that wait listen on two more. */
 static size_t count_at(const struct place *place, struct test_server *server, bool is_sharded)
 {
     const char *numsub = is_sharded ? "SHARDNUMSUB" : "NUMSUB";
