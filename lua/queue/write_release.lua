@@ -14,6 +14,14 @@ local release, queue = include 'rw/write_release', 'rlock_wait' .. channel:sub(1
 if ARGV[2] ~= '0' then
   return release(KEYS, ARGV)
 end
+if way ~= 'BOTH' and not redis.pcall('zrange', queue, '0', '0')[1] then -- nobody stands there, as in most releases
+  if redis.call('hlen', key) == 2 and redis.call('hexists', key, owner) == 1 then -- the owner does not read as well
+    redis.call('del', key)
+    local heard = redis.pcall(way, channel, '1')
+    return {type(heard) == 'number' and heard > 0 and 2 or 1, type(heard) == 'number' and heard or -1, 0}
+  end
+  return release(KEYS, ARGV)
+end
 local held = redis.pcall('hexists', key, owner)
 if held ~= 1 then
   local leave = include 'parts/leave'

@@ -14,15 +14,19 @@
 -- Of the last release only the hash must be there: what cannot be looked at, since the slot is being moved, may live.
 local key, owner, count, lease, levels = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[6]
 local level = levels .. owner .. ':rwlock_timeout:'
-local held = redis.call('hget', key, owner)
-local ttl = redis.call('pttl', key)
-local writing = redis.call('hget', key, 'mode') == 'write'
+local held, mode = unpack(redis.call('hmget', key, owner, 'mode'))
+local ttl, writing = redis.call('pttl', key), mode == 'write'
 if not held then
   return {-1, writing and 1 or 0}
 end
 local found = math.min(tonumber(held) or 1, 1000)
-local longest_of = include 'parts/longest'
-local longest = longest_of(levels, owner, found)
+local size = redis.call('hlen', key)
+local is_last = count == 0 and size <= 2 and not writing -- as most releases are
+local longest
+if not is_last then
+  local longest_of = include 'parts/longest'
+  longest = longest_of(levels, owner, found)
+end
 if count > 0 then
   if longest == -2 then
     return {-1, writing and 1 or 0}
@@ -49,14 +53,14 @@ end
 -- Only where this hold is the longest can the rest end sooner than the hash; then the rest is looked at, unless there are
 -- more than 1000. The hash may end a little later than its longest level: a clock that goes on in a script adds that
 -- between PTTL and PEXPIRE.
-local left, dead, size = ttl, {}, redis.call('hlen', key)
-if not writing and longest ~= -2 and longest >= ttl - 100 and size <= 1001 then
+local left, dead = ttl, {}
+if is_last then
+  left = -2
+elseif not writing and longest ~= -2 and longest >= ttl - 100 and size <= 1001 then
   local living = include 'parts/living'
   left, dead = living(key, levels, ttl, owner, ARGV[7])
-elseif not writing and size <= 2 then
-  left = -2
 end
-local outcome, receivers, announce = 1, 0, include 'parts/announce'
+local outcome, receivers = 1, 0
 if left == -2 then
   local free = ARGV.free or include 'parts/free'
   outcome, receivers = free(key, ARGV[4], ARGV[5], '0', ARGV[3])
@@ -65,6 +69,7 @@ else
   if left >= 0 and (left < ttl or ttl == -1) then
     redis.call('pexpire', key, math.max(left, 1))
     if left < 5000 then -- the end is nearer than writers were told, and they would not look before it
+      local announce = include 'parts/announce'
       receivers = announce(ARGV[4], ARGV[5], '0')
     end
   end
