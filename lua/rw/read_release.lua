@@ -14,8 +14,9 @@
 -- Of the last release only the hash must be there: what cannot be looked at, since the slot is being moved, may live.
 local key, owner, count, lease, levels = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[6]
 local level = levels .. owner .. ':rwlock_timeout:'
-local held, mode = unpack(redis.call('hmget', key, owner, 'mode'))
-local ttl, writing = redis.call('pttl', key), mode == 'write'
+local held = redis.call('hget', key, owner)
+local ttl = redis.call('pttl', key)
+local writing = redis.call('hget', key, 'mode') == 'write'
 if not held then
   return {-1, writing and 1 or 0}
 end

@@ -245,7 +245,8 @@ void a_forged_message_grants_nothing(struct fixture *f)
     actor_begin(waiter, act_take, lock, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
     for (int i = 0; i < 50; i++) {
-        assert_int_equal(fixture_publish(f, i % 2 == 0 ? "0" : "nonsense"), 1);
+        /* one channel, or with readers two more that count them */
+        assert_in_range(fixture_publish(f, i % 2 == 0 ? "0" : "nonsense"), 1, 3);
     }
     await_waiting(client, 1);
     assert_true(actor_is_busy(waiter));
