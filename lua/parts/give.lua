@@ -101,7 +101,7 @@ local function reserve(owner, lease)
     end
     return done
   end
-  local waits, writer = 'rlock_writer_waits' .. tag, owner .. ':write'
+  local writer = owner .. ':write'
   if type(redis.pcall('hset', key, 'mode', 'write', writer, '1')) ~= 'number' then
     redis.call('del', key)
     return false
@@ -110,9 +110,6 @@ local function reserve(owner, lease)
     if field ~= writer then
       redis.call('hdel', key, field)
     end
-  end
-  if redis.pcall('get', waits) == writer then -- readers stand back for this call no more
-    redis.pcall('del', waits)
   end
   return done
 end
@@ -177,5 +174,8 @@ if is_grant and told < 0 then -- the server refused to send the message, so nobo
 end
 if second and not is_grant then
   tell(way, channel, second, 's', lease + 2)
+end
+if sides and not second and redis.pcall('get', 'rlock_writer_waits' .. tag) == first:sub(3) .. ':write' then
+  redis.pcall('del', 'rlock_writer_waits' .. tag) -- readers stand back for nobody
 end
 return 1, math.min(told, 0)

@@ -11,7 +11,11 @@
 -- Atomic because a release between the look and the entry would tell nobody. One hash slot by the name's tag. The queue is
 -- no declared key: it may be missing, and while a slot is being moved the server would refuse the script.
 local take, entry = include 'rw/write_acquire', ARGV[7] .. ARGV[1]:sub(1, -7) -- without ':write'
-local reply = take(KEYS, {ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[9]})
+local others_wait = false
+for _, other in ipairs(KEYS[2] and redis.pcall('zrange', ARGV[6], '0', '2') or {}) do
+  others_wait = others_wait or other ~= entry and other:byte() ~= 126 -- no mark
+end
+local reply = take(KEYS, {ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[9], others_wait = others_wait})
 if reply[1] == 1 then
   redis.pcall('zrem', ARGV[6], entry) -- an earlier copy may have entered it
 elseif reply[1] == 0 then

@@ -1,6 +1,7 @@
 --!df flags=allow-undeclared-keys
 -- Gives up levels of the write side of a read/write lock, as rw/write_release does. The last level gives the lock to the first
--- writer in its queue, unless the owner's own reads stay. An owner without a hold leaves the queue.
+-- writer in its queue, unless the owner's own reads stay. An owner without a hold leaves the queue, and readers stand back for
+-- it no more.
 -- KEYS as rw/write_release has them
 -- ARGV as rw/write_release has them; of the last level ARGV[3] may be 1: it is a turn of others
 -- Replies as rw/write_release does; {2, receivers, 0} if it is a turn of others (parts/give)
@@ -26,6 +27,10 @@ local held = redis.pcall('hexists', key, owner)
 if held ~= 1 then
   local leave = include 'parts/leave'
   leave(queue, way, channel, owner:sub(1, -7)) -- without ':write'
+  local waits = 'rlock_writer_waits' .. channel:sub(16)
+  if redis.pcall('get', waits) == owner then
+    redis.pcall('del', waits)
+  end
   return held == 0 and {-1, redis.call('exists', key)} or held
 end
 ARGV.free = include 'parts/give_write'

@@ -2,7 +2,8 @@
 -- Takes the write side of a read/write lock, or one level more of it: makes the owner's count so, and never adds.
 -- KEYS[1] the lock's hash; KEYS[2] where a writer that waits asks readers to stand back, or none
 -- ARGV[1] owner "uuid:number:write"; ARGV[2] lease in ms, 0 only looks; ARGV[3] the count to make so; ARGV[4] 1: the call waits;
--- ARGV[5] what the keys of its readers' levels begin with; ARGV[6] 'asking' if the slot is on its way here
+-- ARGV[5] what the keys of its readers' levels begin with; ARGV[6] 'asking' if the slot is on its way here;
+-- ARGV.others_wait true if other writers stand in the lock's queue, from a script that includes this one
 -- Replies {1} granted; {0, time to wait, a holder, 1 if readers are asked to stand back} busy; {-1, 1 or 0} a nested level
 -- whose hold is gone (1: taken by another).
 -- Shapes 1 0isi -i
@@ -57,7 +58,7 @@ end
 if #readers > 0 then
   redis.call('hdel', key, unpack(readers))
 end
-if KEYS[2] then
+if KEYS[2] and not ARGV.others_wait and redis.pcall('get', KEYS[2]) == owner then
   redis.pcall('del', KEYS[2])
 end
 return {1}

@@ -246,14 +246,17 @@ struct model_answer model_write(struct model *m, int o, unsigned int count, int6
         if (m->mode == 'r') {
             drop_dead(m);
         }
-        m->asked_until = m->prefers_writers && waits ? m->now + 5000 : m->asked_until;
+        if (m->prefers_writers && waits) {
+            m->asked_until = m->now + 5000;
+            m->asked_by = o;
+        }
         return busy(m, m->mode == 'w' ? m->ends : last_reader_ends(m));
     }
     model_delete(m);
     m->mode = 'w';
     m->writes[o] = 1;
     m->ends = m->now + lease;
-    m->asked_until = m->prefers_writers ? 0 : m->asked_until;
+    m->asked_until = m->prefers_writers && m->asked_by == o ? 0 : m->asked_until;
     return done();
 }
 

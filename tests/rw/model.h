@@ -20,6 +20,7 @@ struct model {
     unsigned int reads[MODEL_OWNERS], writes[MODEL_OWNERS]; /* counts */
     int64_t levels[MODEL_OWNERS][MODEL_LEVELS]; /* when each ends; 0 there is no such key */
     int64_t asked_until; /* a writer waits, and asks readers to stand back; 0 none does */
+    int asked_by;        /* the latest of them */
     const char *said;    /* what the latest operation announced */
 };
 

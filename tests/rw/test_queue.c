@@ -237,6 +237,43 @@ ROOM_TEST(readers_stand_back_no_more_for_a_writer_that_was_given_the_lock, f)
     (void)rlock_free(wanted);
 }
 
+/* The latest request is that of the writer that is given the lock, and the turn of readers comes
+ * before the next writer. */
+ROOM_TEST(readers_stand_back_while_another_writer_is_in_the_queue, f)
+{
+    const struct rlock_opts *opts = RLOCK_OPTS(.flags = RLOCK_LOCK_PREFER_WRITERS);
+    struct rlock_client *client = client_open(f);
+    struct rlock_handle *held = rival_new(f, client_open(f)), *next = rival_new(f, client_open(f));
+    struct rlock_handle *read = lock_with(f, client_open(f), NAME, opts), *wanted[2] = {NULL};
+    struct actor *writers[3] = {actor_open(f), actor_open(f), actor_open(f)};
+    struct actor *reader = actor_open(f);
+    char owner[80];
+
+    test_text(owner, sizeof(owner), "%s:write", room_owner(client, 1));
+    assert_code(rlock_write_new(client, NAME, opts, &wanted[0]), 0);
+    assert_code(rlock_write_new(client_open(f), NAME, opts, &wanted[1]), 0);
+    assert_code(rlock_lock(held), 0);
+    actor_begin(writers[0], act_take, next, RLOCK_FOREVER, NULL);
+    await_entries(f, 1);
+    actor_begin(writers[1], act_take, wanted[0], RLOCK_FOREVER, NULL);
+    await_entries(f, 2);
+    actor_begin(reader, act_visit, read, RLOCK_FOREVER, NULL);
+    assert_true(TEST_EVENTUALLY(count_hearers(f, ":readers") == 1, 5000));
+    assert_code(rlock_unlock(held), 0);
+    assert_code(actor_end(writers[0]), 0);
+    actor_begin(writers[2], act_look_round, wanted[1], RLOCK_FOREVER, NULL);
+    await_entries(f, 2);
+    assert_true(TEST_EVENTUALLY(test_server_says(f->server, owner, "GET " ASKS), 5000));
+    assert_code(actor_do(writers[0], act_unlock, next, 0, NULL), 0);
+    assert_code(actor_end(writers[1]), 0);
+    assert_code(actor_do(writers[1], act_unlock, wanted[0], 0, NULL), 0);
+    assert_code(actor_end(writers[2]), 0);
+    assert_int_equal(atomic_load(&readers_before), 0);
+    assert_code(actor_end(reader), 0);
+    (void)rlock_free(wanted[0]);
+    (void)rlock_free(wanted[1]);
+}
+
 ROOM_TEST(a_writer_that_gives_up_leaves_the_queue, f)
 {
     struct rlock_handle *held = rival_new(f, client_open(f)),

@@ -323,20 +323,31 @@ ROOM_TEST(preferred_writers_go_before_new_readers, f)
     assert_null(rlock_free(write));
 }
 
-ROOM_TEST(what_a_writer_asked_for_ends_with_it, f)
+ROOM_TEST(what_a_writer_asked_for_ends_with_its_wait, f)
+{
+    const struct rlock_opts *opts = RLOCK_OPTS(.flags = RLOCK_LOCK_PREFER_WRITERS);
+    struct rlock_handle *read = lock_new(f, client_open(f));
+    struct rlock_handle *write = writer_with(f, client_open(f), NAME, opts);
+    struct actor *writer = actor_open(f);
+
+    assert_code(rlock_lock(read), 0);
+    actor_begin(writer, act_take, write, test_ms(300), NULL);
+    assert_true(TEST_EVENTUALLY(fixture_has_key(f, ASKS), 5000));
+    assert_code(actor_end(writer), RLOCK_ETIMEDOUT);
+    assert_true(TEST_EVENTUALLY(!fixture_has_key(f, ASKS), LATE_MS));
+    assert_code(rlock_unlock(read), 0);
+    assert_null(rlock_free(write));
+}
+
+ROOM_TEST(what_a_killed_writer_asked_for_ends, f)
 {
     const struct rlock_opts *opts = RLOCK_OPTS(.flags = RLOCK_LOCK_PREFER_WRITERS);
     struct rlock_client *client = client_open(f);
     struct rlock_handle *read = lock_with(f, client, NAME, opts);
-    struct rlock_handle *write = writer_with(f, client_open(f), NAME, opts);
     struct actor *reader = actor_open(f);
     int64_t since_us;
 
-    assert_code(rlock_lock(read), 0);
-    assert_code(rlock_lock_for(write, 500, NULL, NULL), RLOCK_ETIMEDOUT);
-    assert_true(fixture_has_key(f, ASKS));
-    assert_true(TEST_EVENTUALLY(!fixture_has_key(f, "rlock_wait:{" NAME "}"), 5000)); /* it left */
-    assert_code(rlock_unlock(read), 0);
+    test_server_do(f->server, "SET " ASKS " killed:1:write PX 5000");
     assert_code(rlock_lock_for(read, 300, NULL, NULL), RLOCK_ETIMEDOUT); /* free, but asked for */
     actor_begin(reader, act_visit, read, RLOCK_FOREVER, NULL);
     await_waiting(client, 1);
@@ -344,7 +355,6 @@ ROOM_TEST(what_a_writer_asked_for_ends_with_it, f)
     test_server_do(f->server, "DEL " ASKS); /* as if its 5 s were over */
     assert_code(actor_end(reader), 0);
     assert_took(actor_ended_us(reader) - since_us, 0, 1000 + LATE_MS);
-    assert_null(rlock_free(write));
 }
 
 ROOM_TEST(a_long_wait_keeps_asking, f)
