@@ -69,7 +69,7 @@ static void stall(void)
                  200000);
 }
 
-enum { FROZEN_US = 400000000, FREEZES = 100 };
+enum { FROZEN_US = 60000000, FREEZES = 30 };
 
 /* A witness that wakes after a long stall, and notes it. */
 static void *wake_late(void *arg)
