@@ -6,6 +6,7 @@
 #include "support/proxy.h"
 #include "support/run.h"
 #include "support/server.h"
+#include "topology/slot.h"
 
 #include <hiredis/hiredis.h>
 #include <sched.h>
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { URL_SIZE = 128, SLOTS = 16384, MAX_SEEDS = 3 };
+enum { URL_SIZE = 128, MAX_SEEDS = 3 };
 static const size_t client_core = 0, server_core = 1;
 
 static const char *const plain_conf[] = {"maxclients 2000", NULL};
@@ -225,25 +226,16 @@ void bench_cluster_stop(void)
     place.used = &place.plain;
 }
 
-/* CRC-16/XMODEM: only its low 14 bits count. */
-static int slot_of(const char *name)
-{
-    unsigned crc = 0;
-
-    for (; *name != '\0'; name++) {
-        crc ^= (unsigned)(unsigned char)*name << 8;
-        for (int bit = 0; bit < 8; bit++) {
-            crc = (crc << 1) ^ ((crc & 0x8000U) != 0 ? 0x1021U : 0);
-        }
-    }
-    return (int)(crc % SLOTS);
-}
-
 int bench_node_of(const struct bench_run *run, const char *name)
 {
-    const int node = slot_of(name) / (SLOTS / run->n_servers); /* each has an equal share */
+    const struct test_server *owner = cluster_primary_of(
+        place.cluster.server, (size_t)run->n_servers, rlock__slot(rlock__bytes_of(name)));
+    int node = 0;
 
-    return node < run->n_servers ? node : run->n_servers - 1; /* the last one has the rest */
+    while (place.cluster.server[node] != owner) {
+        node++;
+    }
+    return node;
 }
 
 /* ---- what servers count ---- */

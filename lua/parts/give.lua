@@ -130,7 +130,7 @@ end
 
 local first, second = usual()
 if not first then
-  local function open()
+  local function open() -- a lock without sides needs no right to DEL
     if sides then
       redis.call('del', key)
     else

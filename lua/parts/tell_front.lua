@@ -4,5 +4,7 @@
 local queue, way, channel = ...
 local tell = include 'parts/tell'
 for _, entry in ipairs(redis.pcall('zrange', queue, 0, 1)) do
-  tell(way, channel, entry, 's', 0)
+  if entry:byte() ~= 126 then -- no mark
+    tell(way, channel, entry, 's', 0)
+  end
 end

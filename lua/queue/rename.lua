@@ -11,6 +11,6 @@ local rename = KEYS[2] and include 'fenced/rename' or include 'plain/rename'
 local reply = rename(KEYS, ARGV)
 if reply[1] == 1 then
   local tell_front = include 'parts/tell_front'
-  tell_front('rlock_wait' .. ARGV[5]:match(':.*'), ARGV[4], ARGV[5])
+  tell_front('rlock_wait' .. ARGV[5]:match(':.*'), ARGV[4], ARGV[5]) -- behind the channel's first word
 end
 return reply

@@ -1,12 +1,11 @@
 --!df flags=allow-undeclared-keys
 -- Takes the write side of a read/write lock as its kind's own script does. If it is busy, the call enters the lock's queue.
 -- KEYS as rw/write_acquire has them
--- ARGV[1] to ARGV[5] as rw/write_acquire has them; ARGV[6] the queue; ARGV[7] the form of the call's entry; ARGV[8] its ticket, 0: it has
--- none yet, -1: the call does not hear its channel, so it does not enter; ARGV[9] 'asking' if the slot is on its way here: then
--- nobody enters, since a queue that is here already could not come
+-- ARGV[1] to ARGV[5] as rw/write_acquire has them; ARGV[6] the queue; ARGV[7] the form of the call's entry; ARGV[8] its
+-- ticket, 0: it has none yet, -1: the call does not hear its channel, so it does not enter; ARGV[9] 'asking' if the slot is on
+-- its way here: then nobody enters, since a queue that is here already could not come
 -- Replies {1} granted, also if the lock was reserved for the owner; {0, time to wait, a holder, place, ticket, marks, 1 if
--- readers are asked to stand back} busy, as parts/enter says it; {-1, 1 or 0} a nested level whose hold is gone (1: taken by
--- another).
+-- readers are asked to stand back} busy, as parts/enter says it; {-1, 0} never.
 -- Shapes 1 0isiiii -i
 -- Atomic because a release between the look and the entry would tell nobody. One hash slot by the name's tag. The queue is
 -- no declared key: it may be missing, and while a slot is being moved the server would refuse the script.

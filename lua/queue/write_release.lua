@@ -15,14 +15,6 @@ local release, queue = include 'rw/write_release', 'rlock_wait' .. channel:sub(1
 if ARGV[2] ~= '0' then
   return release(KEYS, ARGV)
 end
-if way ~= 'BOTH' and not redis.pcall('zrange', queue, '0', '0')[1] then -- nobody stands there, as in most releases
-  if redis.call('hlen', key) == 2 and redis.call('hexists', key, owner) == 1 then -- the owner does not read as well
-    redis.call('del', key)
-    local heard = redis.pcall(way, channel, '1')
-    return {type(heard) == 'number' and heard > 0 and 2 or 1, type(heard) == 'number' and heard or -1, 0}
-  end
-  return release(KEYS, ARGV)
-end
 local held = redis.pcall('hexists', key, owner)
 if held ~= 1 then
   local leave = include 'parts/leave'
@@ -33,7 +25,12 @@ if held ~= 1 then
   end
   return held == 0 and {-1, redis.call('exists', key)} or held
 end
-ARGV.free = include 'parts/give_write'
+local give = include 'parts/give_write'
+if redis.call('hlen', key) == 2 then -- the owner does not read as well
+  local outcome, told = give(key, way, channel, '1', ARGV[3])
+  return {outcome, told, 0}
+end
+ARGV.free = give
 local reply = release(KEYS, ARGV)
 if redis.pcall('hget', key, 'mode') == 'read' then -- a key that is gone cannot be looked at while its slot is being moved
   local tell_front = include 'parts/tell_front'

@@ -264,12 +264,10 @@ void rlock__rw_read_inspect(const struct rlock__reply *reply, struct rlock_info 
                             struct rlock__buf *ret_seen)
 {
     struct rlock__bytes mode = rlock__reply_str(reply, 4);
-    size_t len;
 
     rlock__plain_read_inspect(reply, ret_info, NULL);
-    len = strlen(ret_info->holder);
-    if (len > strlen(WRITE) && strcmp(ret_info->holder + len - strlen(WRITE), WRITE) == 0) {
-        ret_info->holder[len - strlen(WRITE)] = '\0'; /* whose side it is says the mode */
+    if (is_writer(rlock__bytes_of(ret_info->holder))) { /* whose side it is says the mode */
+        ret_info->holder[strlen(ret_info->holder) - strlen(WRITE)] = '\0';
     }
     (void)snprintf(ret_info->mode, sizeof(ret_info->mode), "%.*s",
                    (int)(mode.len < 7 ? mode.len : 7), mode.at);

@@ -118,7 +118,7 @@ static const struct step steps[] = {
      .way = COLLECT,
      .only = SHARED,
      .as = "write",
-     .is_told_apart = true}, /* the same */
+     .is_told_apart = true}, /* the same: the last reader is ours */
     {.by_waiter = true, .owner = "b", .what = "lock 30000", .only = SHARED, .as = "read"},
     {.owner = "a", .what = "try 0 30000", .only = SHARED, .as = "read"},
     {.by_waiter = true,

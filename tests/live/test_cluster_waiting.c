@@ -181,7 +181,7 @@ CLUSTER_TEST(who_announces_both_hears_plain_channels, f)
     assert_code(rlock_unlock(s.held), 0);
     test_server_do(f->servers[s.from], "HSET " NAME " " PEER " 1");
     begin_to_wait(&s);
-    released_us = test_now_us();                     /* the waiter may be about to ask once more */
+    released_us = test_now_us();
     test_server_do(f->servers[s.from], "DEL " NAME); /* as one who announces elsewhere */
     test_server_do(f->servers[s.to], "PUBLISH " CHANNEL " 0");
     assert_code(actor_end(s.waiter), 0);

@@ -29,7 +29,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Threads begin that want the lock all the time, by one of these handles each. */
+/* Starts threads that take the lock again and again. Each uses one of these handles. */
 static void crowd_begin(struct worker workers[static THREADS], struct witness *witness,
                         struct rlock_handle *const handles[], size_t n)
 {
@@ -109,7 +109,7 @@ LOCK_TEST(a_hold_that_is_passed_on_begins_with_its_new_owner, f)
     }
 }
 
-/* Threads of two clients, whose holds linger. */
+/* The threads use two clients, and their holds linger. */
 LOCK_TEST(holds_that_linger_exclude_threads_and_other_clients, f)
 {
     struct rlock_handle *handles[2];

@@ -7,7 +7,7 @@
 
 #define QUEUE "rlock_wait:{" NAME "}"
 
-/* So many calls stand in the queue, without marks. */
+/* Waits until so many calls stand in the queue. Marks do not count. */
 static void await_entries(struct fixture *f, long long n)
 {
     assert_true(TEST_EVENTUALLY(
@@ -25,13 +25,13 @@ static long long count_hearers(struct fixture *f, const char *which)
         which);
 }
 
-/* The hash as soon as a release has returned. One release in 32 leaves the lock free. */
+/* Whether the lock is this client's when the release has returned. One release in 32 frees it. */
 static bool is_given_to(struct fixture *f, const struct rlock_client *client)
 {
     return strstr(room_hash(f), rlock_client_uuid(client)) != NULL;
 }
 
-/* So often has the lock to be given, of eight releases. */
+/* Of eight releases, at least four must have given the lock. */
 #define assert_mostly_given(n) assert_in_range(n, 4, 8)
 
 ROOM_TEST(a_release_gives_the_lock_to_the_next_writer, f)
@@ -82,7 +82,7 @@ ROOM_TEST(the_last_reader_gives_the_lock_to_the_next_writer, f)
     assert_in_range(scripts, 2 * 8, 2 * 8 + 4);
 }
 
-/* They announce their releases on the common channel alone. */
+/* Redisson announces its releases on the common channel alone. */
 ROOM_TEST(a_writer_in_the_queue_hears_readers_of_redisson, f)
 {
     struct rlock_handle *read = lock_new(f, client_open(f)), *write = rival_new(f, client_open(f));
@@ -237,9 +237,9 @@ ROOM_TEST(readers_stand_back_no_more_for_a_writer_that_was_given_the_lock, f)
     (void)rlock_free(wanted);
 }
 
-/* The latest request is that of the writer that is given the lock, and the turn of readers comes
- * before the next writer. */
-ROOM_TEST(readers_stand_back_while_another_writer_is_in_the_queue, f)
+/* Two preferred writers stand in the queue, and the turn of a reader comes between them. The latest
+ * request is the first one's, which now gets the lock. */
+static void a_reader_stands_back(struct fixture *f, bool by_force)
 {
     const struct rlock_opts *opts = RLOCK_OPTS(.flags = RLOCK_LOCK_PREFER_WRITERS);
     struct rlock_client *client = client_open(f);
@@ -264,14 +264,34 @@ ROOM_TEST(readers_stand_back_while_another_writer_is_in_the_queue, f)
     actor_begin(writers[2], act_look_round, wanted[1], RLOCK_FOREVER, NULL);
     await_entries(f, 2);
     assert_true(TEST_EVENTUALLY(test_server_says(f->server, owner, "GET " ASKS), 5000));
-    assert_code(actor_do(writers[0], act_unlock, next, 0, NULL), 0);
+    if (by_force) {
+        assert_code(rlock_force_unlock(held, NULL), 0);
+    } else {
+        assert_code(actor_do(writers[0], act_unlock, next, 0, NULL), 0);
+    }
     assert_code(actor_end(writers[1]), 0);
     assert_code(actor_do(writers[1], act_unlock, wanted[0], 0, NULL), 0);
     assert_code(actor_end(writers[2]), 0);
     assert_int_equal(atomic_load(&readers_before), 0);
     assert_code(actor_end(reader), 0);
+    if (by_force) {
+        assert_code(actor_do(writers[0], act_unlock, next, 0, NULL), RLOCK_ELOST);
+        (void)expect_loss(f, RLOCK_LOST_DELETED);
+    }
     (void)rlock_free(wanted[0]);
     (void)rlock_free(wanted[1]);
+}
+
+/* The release gives the lock to the first one. */
+ROOM_TEST(a_reader_stands_back_for_a_writer_behind_the_one_that_is_given_the_lock, f)
+{
+    a_reader_stands_back(f, false);
+}
+
+/* The first one asks. */
+ROOM_TEST(a_reader_stands_back_for_a_writer_behind_the_one_that_takes_the_lock, f)
+{
+    a_reader_stands_back(f, true);
 }
 
 ROOM_TEST(a_writer_that_gives_up_leaves_the_queue, f)

@@ -394,7 +394,7 @@ static void check_token(struct sim_user *user)
     hold->token = token;
     if (user->call.count == 1) { /* a nested level draws none */
         *last = token > *last ? token : *last;
-        if ((int64_t)token >= world->lacks_token[user->key]) { /* an older answer came later */
+        if ((int64_t)token >= world->lacks_token[user->key]) { /* drawn after that */
             world->lacks_token[user->key] = 0;
         }
     }

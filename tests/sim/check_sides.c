@@ -19,7 +19,7 @@ static struct sim_view view_of(const char *text)
     return (struct sim_view){text, strlen(text)};
 }
 
-static bool ends_with(struct sim_view name, const char *end)
+bool sim_ends_with(struct sim_view name, const char *end)
 {
     return name.len > strlen(end) &&
            memcmp(name.data + name.len - strlen(end), end, strlen(end)) == 0;
@@ -129,7 +129,7 @@ static struct sides read_sides(const struct sim_world *world, const struct sim_k
             continue;
         }
         sides.fields++;
-        if (ends_with(item.name, ":write")) {
+        if (sim_ends_with(item.name, ":write")) {
             sides.writers++;
         } else {
             int64_t ttl = sim_reader_ttl(world, info->name, item.name, count_of(item.value));

@@ -163,6 +163,8 @@ void sim_check_reserved(struct sim_world *world, unsigned key);
 /* ---- check_sides.c: locks with two sides ---- */
 
 /* After every step: who believes what of whom. */
+/* Whether the name ends so, and is longer. */
+bool sim_ends_with(struct sim_view name, const char *end);
 void sim_check_sides(struct sim_world *world);
 /* What the server has under the key, and who could take it. */
 void sim_look_at_sides(struct sim_world *world, unsigned key);

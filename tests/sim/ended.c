@@ -33,7 +33,7 @@ void sim_note_given_up(struct sim_user *user, unsigned side, int64_t since)
         hold->free_by = row->grant->free_by +
                         (user->call.sends ? 4 * user->client->world->config.delay_max : 0);
         if (user->client->world->config.other != NULL && side == 1) {
-            /* while it wrote the owner may have read: the key has the longer lease of the two */
+            /* the owner may have read meanwhile: then the key has the longer lease of the two */
             hold->free_by = rlock__max(hold->free_by,
                                        sim_clock(user->client) + user->client->world->config.lease);
         }

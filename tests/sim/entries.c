@@ -43,20 +43,19 @@ static bool find_entries(const struct sim_world *world, unsigned key, struct sim
     return sim_find_key(world, view_of(name), ret_info) && ret_info->n_items > 0;
 }
 
-/* Who has the lock; of a read/write lock the writer. "" nobody. */
+/* The owner that has the lock, or that writes under a read/write lock; "" if there is none. */
 static void read_holder(const struct sim_world *world, const struct sim_key_info *lock,
                         char ret_holder[static SIM_OWNER_SIZE])
 {
     static const char write[] = ":write";
-    const size_t len = strlen(write);
 
     ret_holder[0] = '\0';
     for (size_t i = 0; i < lock->n_items; i++) {
         struct sim_view name = sim_key_item(lock, i).name;
-        bool is_writer = name.len > len && memcmp(name.data + name.len - len, write, len) == 0;
+        bool is_writer = sim_ends_with(name, write);
 
         if (world->config.other == NULL || is_writer) {
-            name.len -= is_writer ? len : 0;
+            name.len -= is_writer ? strlen(write) : 0;
             (void)snprintf(ret_holder, SIM_OWNER_SIZE, "%.*s", (int)name.len, name.data);
             return;
         }

@@ -167,7 +167,7 @@ static enum step take(struct sim_world *world)
         set_slot(world, move->source_first ? move->to : move->from, "STABLE", 0);
         while (drop_one(world, move->to)) { /* whose grant may be on its way, or looked after */
             sim_doom_calls(world, move->key);
-            world->entries[move->key].holder[0] = '\0'; /* no release gives it to the next one */
+            world->entries[move->key].holder[0] = '\0'; /* nobody released it */
         }
         return DONE;
     case DONE:

@@ -106,7 +106,8 @@ void sim_turns_done(const struct sim_user *user)
         }
     }
     if (user->call.kind == RLOCK__RELEASE && user->call.code == RLOCK_EINDOUBT) {
-        world->turns[key].was_clear[client->index] = false; /* its answer meets the next call */
+        world->turns[key].was_clear[client->index] =
+            false; /* its answer may come during the next call */
     }
     if (!takes_turns(world) || user->call.kind != RLOCK__RELEASE || user->call.code != 0 ||
         user->call.count != 0 || sim_is_passed(user)) {

@@ -343,7 +343,7 @@ struct sim_world {
     char keys[SIM_KEYS][16];
     int64_t free_since[SIM_SIDES][SIM_KEYS]; /* RLOCK__NEVER: taken */
     uint64_t last_token[SIM_KEYS];
-    int64_t lacks_token[SIM_KEYS]; /* since when, by the server's clock, no counter was made; 0 */
+    int64_t lacks_token[SIM_KEYS];         /* when its counter was deleted, by the server's clock */
     char holder[SIM_KEYS][SIM_OWNER_SIZE]; /* of a lock that has one */
     int64_t holder_since[SIM_KEYS];        /* it holds since then */
     int64_t holder_ends[SIM_KEYS];         /* its lease has ended by then */

@@ -79,7 +79,7 @@ static inline void alone_busy(const struct rlock__core *core, int64_t now)
                       &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, now);
 }
 
-/* What comes on the connection for messages: of that kind, on that channel. */
+/* The connection for messages receives a message of that kind, on that channel. */
 static inline void alone_hears(struct rlock__server *server, const char *kind, const char *channel,
                                const char *message, int64_t now)
 {

@@ -44,14 +44,14 @@ static int64_t bucket_of(int64_t us)
     return us < table->began_us ? 0 : (us - table->began_us) / STALL_BUCKET_US;
 }
 
-/* What a thread is late by that has not woken yet, or has not noted it. */
+/* How late a thread is that was due then, and has not woken yet or not noted its stall. */
 static int64_t late_since(int64_t due_us, int64_t now_us)
 {
     return due_us != 0 && now_us - due_us > 1000 ? now_us - due_us : 0;
 }
 
-/* The stalls on one processor from one bucket on until now. A thread that notes a stall moves it
- * from one of the two places to the other. */
+/* Sums the stalls on one processor from that bucket on until now. While the witness notes a stall,
+ * it moves the stall from due_us to the buckets, so both are read again if due_us has changed. */
 static int64_t stalls_on(unsigned processor, int64_t bucket, int64_t now_us)
 {
     int64_t sum_us, due_us;

@@ -23,8 +23,8 @@ struct stall_table {
 
 /* The table of the witness that this process runs beside; NULL none. */
 struct stall_table *test_stalls_table(void);
-/* Spreads what a thread was late by over the buckets that it was late in, and moves its due_us on.
- * Who reads meanwhile counts what is noted, and from due_us on what is not. */
+/* Adds the time in which a thread was late to the buckets of that time. Moves its due_us on
+ * bucket by bucket, so that a reader sees the whole stall at any moment. */
 void test_stalls_note(unsigned processor, int64_t from_us, int64_t to_us);
 
 #endif

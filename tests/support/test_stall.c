@@ -242,7 +242,7 @@ static void what_never_comes_is_not_late(void **state)
     assert_int_equal(outcome.runs, 1);
 }
 
-/* All threads go on together when a machine does that stood still. */
+/* When a machine goes on, a test may look before the witness has noted the stall. */
 static void a_stall_counts_while_the_witness_notes_it(void **state)
 {
     const struct outcome outcome = run("noting");

@@ -27,7 +27,7 @@
  *   - Another library announces its releases on the common channel alone. The first call in the
  *     queue hears it while that library holds the lock, or has a turn (server/ear.h). It asks when
  *     the turn ends, since a longer turn would be worth several holds.
- *   - Of a read/write lock writers enter. Readers that wait have turns together, like others.
+ *   - Only writers enter the queue of a read/write lock. Readers that wait have turns together.
  *     While readers hold the lock, the first writer hears the common channel, because readers of
  *     another library may be among them.
  */

@@ -93,7 +93,6 @@ bool rlock__channel_client_is_live(const struct rlock__call *call)
     return channel != NULL && rlock__channel_is_subscribed(channel);
 }
 
-/* A channel that counts this client while `waits` is true. */
 static void count_on(struct rlock__channel *channel, bool waits)
 {
     if (channel != NULL && channel->counts_readers != waits) {
@@ -103,24 +102,25 @@ static void count_on(struct rlock__channel *channel, bool waits)
 }
 
 /*
- * Of a read/write lock readers wait on the common channel, and so do writers that do not enter the
+ * Readers wait on the common channel of a read/write lock, and so do writers that do not enter the
  * queue. Scripts count the clients that have such calls. All of them have one turn together, so
  * none of these clients counts as another library.
  */
-static void count_readers(const struct rlock__spec *spec, const struct rlock__channel *common)
+static void count_readers(const struct rlock__spec *spec, const struct rlock__channel *channel)
 {
-    struct rlock__server *server = common->server;
-    bool waits = common->waiters != NULL;
+    struct rlock__server *server = channel->server;
+    bool is_common = channel->spec == NULL;
 
-    if (spec->ops->side == 'x' || !spec->core->opts.queues) {
+    if (!is_common || spec->ops->side == 'x' || !spec->core->opts.queues) {
         return;
     }
-    count_on(waits ? kept(server, beside(spec, "rlock"))
-                   : rlock__channel_find(server, beside(spec, "rlock")),
-             waits);
-    count_on(waits ? get(server, beside(spec, "readers"))
-                   : rlock__channel_find(server, beside(spec, "readers")),
-             waits);
+    if (channel->waiters != NULL) {
+        count_on(kept(server, beside(spec, "rlock")), true);
+        count_on(get(server, beside(spec, "readers")), true);
+    } else {
+        count_on(rlock__channel_find(server, beside(spec, "rlock")), false);
+        count_on(rlock__channel_find(server, beside(spec, "readers")), false);
+    }
 }
 
 bool rlock__ear_open(struct rlock__call *call)
@@ -202,9 +202,7 @@ bool rlock__channel_join(struct rlock__call *call)
     call->channel = channel;
     DL_APPEND2(channel->waiters, call, waits.prev, waits.next);
     rlock__channel_unsettle(channel);
-    if (channel->spec == NULL) {
-        count_readers(call->spec, channel);
-    }
+    count_readers(call->spec, channel);
     return true;
 }
 
@@ -216,9 +214,7 @@ static struct rlock__channel *leave(struct rlock__call *call)
     rlock__ear_close(call);
     call->channel = NULL;
     DL_DELETE2(channel->waiters, call, waits.prev, waits.next);
-    if (channel->spec == NULL) {
-        count_readers(call->spec, channel);
-    }
+    count_readers(call->spec, channel);
     return channel;
 }
 

@@ -14,9 +14,9 @@ import (
 	"rlock/bench/peers/peer"
 )
 
-// An attempt that takes longer than TryNextAfter fails. A goroutine whose attempt fails like this keeps the wake-up that
-// it got, and then all waiters sleep forever. The default, 20 ms, is too short on a busy machine. So it is as long here
-// as the default KeyValidity.
+// An attempt fails if it takes longer than TryNextAfter. Its goroutine got the only wake-up, and passes it on to nobody,
+// so all waiters sleep forever. The default of TryNextAfter, 20 ms, is too short on a busy machine. Here it is 5 s, the
+// default of KeyValidity.
 const patience = 5 * time.Second
 
 type lock struct {
