@@ -130,12 +130,14 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
 static rlock__ack_fn on_decided;
 
 /* Sends a batch of one hold on to the server that has the key. "Not there" from behind ASKING
- * counts only if the server that the slot map names says so too. */
+ * counts only if the server that the slot map names says so too. A hold that is being released is
+ * not sent on: the lease would last longer than its owner was told. */
 static bool hops(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct batch *batch = request->subject;
     bool gone = reply != NULL && !rlock__reply_is_error(reply) && rlock__reply_int(reply, 2, 2) < 1;
-    bool alone = batch->n == 1 && batch->grants[0] != NULL;
+    const struct rlock__grant *grant = batch->grants[0];
+    bool alone = batch->n == 1 && grant != NULL && !grant->releasing;
 
     if (batch->n > 1 && reply != NULL) {
         (void)rlock__hop_learn(request->link, reply);
