@@ -91,7 +91,7 @@ static void wait_for_k(struct stage *stage, struct waiter *waiter, int64_t wait_
 {
     waiter_start_on(waiter, stage->user, stage->k, wait_ms, take);
     assert_true(TEST_EVENTUALLY(test_server_waiters(stage->f.server, K_CHANNEL) == 1, 5000));
-    (void)usleep(20000);
+    assert_true(TEST_EVENTUALLY(test_thread_sleeps(atomic_load(&waiter->id)), 5000));
 }
 
 /* All of it in much less time than anybody stands still, and so long that a hold needs renewal. */

@@ -392,7 +392,7 @@ static void check_token(struct sim_user *user)
                     (unsigned long long)token, world->keys[user->key], (unsigned long long)*last);
     }
     hold->token = token;
-    if (user->call.count == 1) { /* a nested level draws none */
+    if (user->call.count == 1 && !user->doomed_call) { /* a nested level draws none */
         *last = token > *last ? token : *last;
         if ((int64_t)token >= world->lacks_token[user->key]) { /* drawn after that */
             world->lacks_token[user->key] = 0;

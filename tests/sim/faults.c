@@ -88,6 +88,7 @@ static void lower_token(struct sim_world *world, unsigned key, int64_t us)
  * there is a new one. */
 static void forget_token(struct sim_world *world, unsigned key)
 {
+    sim_doom_calls(world, key); /* they may have drawn from the old one */
     lower_token(world, key, -world->clock_offset);
     world->lacks_token[key] = sim_server_clock_us(world->server);
 }

@@ -283,12 +283,14 @@ struct score {
     double more; /* behind a grant by release: what the lease before was longer by */
     size_t peers;
     bool is_head, is_peer;
+    bool restored; /* the queue may be of a time before its owner last heard of it */
 };
 
-/* Whether its owner has it from its own attempt. */
+/* Whether its owner has it from its own attempt. One that heard of no peer in front counts none. */
 static bool is_own(const struct score *score)
 {
-    return score->after == score->least + score->slot * (double)score->peers;
+    return score->after == score->least + score->slot * (double)score->peers ||
+           (score->restored && score->after == score->least);
 }
 
 /* Whether somebody else's command may have made it so. */
@@ -343,7 +345,8 @@ static void check_changes(struct sim_world *world, unsigned key, const struct si
     struct score score = {.now = (double)(sim_server_clock_us(world->server) / 1000),
                           .least = least_score(world, key),
                           .more = longer_before(world, key, before, after),
-                          .slot = (double)world->config.slot_ms};
+                          .slot = (double)world->config.slot_ms,
+                          .restored = world->now < world->restored_until[key]};
     bool peer_died = has_lost_a_peer(before, after);
     int own = 0;
 

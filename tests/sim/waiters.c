@@ -33,7 +33,8 @@ static int64_t patience(const struct sim_world *world, unsigned key, int64_t sin
                missed_lease(world, key, since);
     }
     if ((world->config.kind->caps & RLOCK__CAP_QUEUES) != 0) { /* and until the dead are known */
-        return RLOCK__RECHECK_US + 5 * RLOCK__SECOND;
+        return RLOCK__RECHECK_US + 5 * RLOCK__SECOND +
+               (int64_t)world->queues[key].n * 4 * RLOCK__SECOND;
     }
     return RLOCK__RECHECK_US + 2 * RLOCK__SECOND;
 }

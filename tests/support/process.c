@@ -209,6 +209,38 @@ void test_thaw(pid_t pid)
     }
 }
 
+/* How often the thread has gone to sleep; -1 while it is awake. */
+static long count_sleeps(pid_t thread)
+{
+    static const char heading[] = "\nvoluntary_ctxt_switches:";
+    char path[64], text[4096], *count;
+
+    test_text(path, sizeof(path), "/proc/self/task/%d/status", (int)thread);
+    FILE *file = fopen(path, "re");
+    const size_t n = file != NULL ? fread(text, 1, sizeof(text) - 1, file) : 0;
+    if (file != NULL) {
+        fclose(file);
+    }
+    text[n] = '\0';
+    count = strstr(text, heading);
+    return count != NULL && strstr(text, "\nState:\tS") != NULL
+               ? strtol(count + strlen(heading), NULL, 10)
+               : -1;
+}
+
+bool test_thread_sleeps(pid_t thread)
+{
+    const int64_t since_us = test_now_us();
+    const long sleeps = count_sleeps(thread);
+    bool same = sleeps >= 0;
+
+    while (same && test_elapsed_us(since_us) < 20000) {
+        (void)usleep(1000);
+        same = count_sleeps(thread) == sleeps;
+    }
+    return same;
+}
+
 struct test_child *test_child_spawn(test_child_fn *fn, void *payload)
 {
     const pid_t parent = getpid();

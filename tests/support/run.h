@@ -148,6 +148,9 @@ int test_reap(pid_t pid);
 void test_freeze(pid_t pid);
 void test_thaw(pid_t pid);
 
+/* A thread of this process has slept for the last 20 ms, and nothing woke it. */
+bool test_thread_sleeps(pid_t thread);
+
 /*
  * A child that runs a function of this program, with a line for words to each side. Spawn before
  * the process has threads: the child goes on using malloc and pthread. It dies with the thread that

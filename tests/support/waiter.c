@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/waiter.h"
 
+#include <unistd.h>
+
 static void start_thread(pthread_t *thread, void *(*entry)(void *), void *arg)
 {
     TEST_CHECK(pthread_create(thread, NULL, entry, arg) == 0);
@@ -13,6 +15,7 @@ static void *waiter_main(void *arg)
     struct waiter *waiter = arg;
     int64_t began_us = test_now_us();
 
+    atomic_store(&waiter->id, gettid());
     waiter->code = rlock_lock_for(waiter->lock, waiter->wait_ms, &waiter->take, NULL);
     waiter->answered_us = test_now_us();
     waiter->took_us = waiter->answered_us - began_us;

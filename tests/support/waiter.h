@@ -11,6 +11,7 @@
 /* A thread that takes a lock as told, and gives it back. */
 struct waiter {
     pthread_t thread;
+    _Atomic pid_t id;        /* the kernel's, 0 before it runs */
     const struct user *user; /* as whom it makes a step inside; NULL: it makes none */
     struct rlock_handle *lock;
     int64_t wait_ms;
