@@ -75,8 +75,8 @@ static void again(struct rlock__grant *grant, int64_t now)
     rlock__grant_plan(grant);
 }
 
-/* A renewal is due after a third of the lease. The log warns if the renewal used two thirds of the
- * time between that moment and the end of the validity. */
+/* The log warns if a renewal used two thirds of the time between the moment at which it was due and
+ * the end of the validity. */
 static void note_late(const struct rlock__grant *grant, int64_t lease_us, int64_t now)
 {
     struct rlock__server *server = grant->link->server;
@@ -129,9 +129,8 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
 
 static rlock__ack_fn on_decided;
 
-/* Sends a batch of one hold on to the server that has the key. "Not there" from behind ASKING
- * counts only if the server that the slot map names says so too. A hold that is being released is
- * not sent on: the lease would last longer than its owner was told. */
+/* Sends a batch of one hold on to the server that has the key, unless the hold is being released.
+ * "Not there" from behind ASKING counts only if the server of the slot map says so too. */
 static bool hops(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct batch *batch = request->subject;
