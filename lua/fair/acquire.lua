@@ -106,10 +106,18 @@ local function ask(name, receivers, since, asks)
 end
 
 -- Whether one in front is dead: unheard for a second, or asked four times in three seconds without an answer. The head
--- is asked, and when it is silent for a second all of ours are: a process that stands still has many.
+-- is asked, and when it is silent for a second all of ours are: a process that stands still has many. Who does not count
+-- leaves what one that counts has noted, for as long as that one may need to come again.
 local function is_dead(name, receivers, old)
   local was, since, asks = old:match('^(-?%d+) (%d+) (%d+)$')
-  local age = tonumber(was) == receivers and now - since
+  was = tonumber(was)
+  if was == 0 and receivers < 0 and now - since < 2000 then
+    coming = coming + 1
+    return false
+  elseif was and was ~= 0 and receivers ~= 0 and (was < 0 or receivers < 0) then
+    was, receivers = math.max(was, receivers), math.max(was, receivers)
+  end
+  local age = was == receivers and now - since
   if name == head then
     is_silent = receivers ~= 0 and age and age >= 1000
   end

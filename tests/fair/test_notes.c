@@ -26,7 +26,8 @@ struct scene {
     struct rlock__spec *fair;
     struct sim_server *server;
     uint64_t conn, ears[WAITERS];
-    bool is_moving; /* the slot is on its way to the server */
+    bool is_moving;  /* the slot is on its way to the server */
+    bool counts_not; /* those who ask do not count who hears a waiter */
 };
 
 static void send(struct scene *s, struct rlock__cmd *cmd)
@@ -46,6 +47,7 @@ static void asks(struct scene *s, size_t waiter, int64_t after_ms)
                                      .count = 1,
                                      .lease_ms = 30000,
                                      .waits = true,
+                                     .settled = rlock__bytes_of(s->counts_not ? "-" : ""),
                                      .may_push = true};
     struct rlock__cmd cmd = {0};
 
@@ -166,6 +168,47 @@ NOTES_TEST(a_waiter_that_asks_for_the_lock_after_it_was_asked_stays_when_its_hea
 {
     looks_again_and_again(s, true);
     assert_waits(s, MIDDLE, true);
+}
+
+/* The middle one counts who hears the front, and the one at the back, whose client has just learned
+ * that the server has the key, does not. They ask in turn. */
+static void ask_in_turn(struct scene *s, int64_t from_ms, int64_t until_ms)
+{
+    for (int64_t at_ms = from_ms; at_ms < until_ms; at_ms += 500) {
+        asks(s, MIDDLE, at_ms);
+        s->counts_not = true;
+        asks(s, BACK, at_ms + 250);
+        s->counts_not = false;
+    }
+}
+
+NOTES_TEST(a_dead_head_goes_though_every_other_one_that_asks_does_not_count)
+{
+    sim_server_disconnect(s->server, s->ears[FRONT]);
+    ask_in_turn(s, 0, 1500);
+    assert_waits(s, FRONT, false);
+    assert_waits(s, BACK, true);
+}
+
+NOTES_TEST(a_silent_head_goes_though_every_other_one_that_asks_does_not_count)
+{
+    ask_in_turn(s, 0, 2500);
+    assert_waits(s, FRONT, true);
+    ask_in_turn(s, 2500, 4500);
+    assert_waits(s, FRONT, false);
+    assert_true(has(s, "f", names[MIDDLE], NULL));
+    assert_waits(s, BACK, true);
+}
+
+NOTES_TEST(one_that_does_not_count_asks_a_head_that_another_one_did_not_hear_long_ago)
+{
+    sim_server_disconnect(s->server, s->ears[FRONT]);
+    asks(s, MIDDLE, 0);
+    s->counts_not = true;
+    for (int64_t at_ms = 2000; at_ms <= 5500; at_ms += 500) {
+        asks(s, BACK, at_ms);
+    }
+    assert_waits(s, FRONT, false);
 }
 
 /* ---- Grants by release ---- */

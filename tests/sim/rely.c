@@ -15,6 +15,7 @@
 
 #define HOPS 8 /* ways that a renewal may have to go, from server to server and back */
 #define SLACK (50 * RLOCK__MS)
+#define RESERVED (3200 * RLOCK__MS) /* the longest reservation */
 
 int64_t sim_valid_until(const struct sim_hold *hold)
 {
@@ -446,10 +447,11 @@ static void check_known(struct sim_world *world, unsigned key, struct sim_view n
         (void)snprintf(world->stray[key], SIM_OWNER_SIZE, "%s", holder);
         world->stray_since[key] = world->now;
     }
-    if (world->moved_at[key][0] != 0 && world->only.queues != 0) {
-        /* while the slot moved, the call left the queue at one server, and its entry was at
-         * another; later a release granted the lock to that entry */
-        grace += RLOCK__PUSH_US;
+    if (world->only.queues != 0) {
+        /* the lock may have been reserved for longer than its owner's lease; or, while the slot
+         * moved, the call left the queue at one server, and its entry was at another: later a
+         * release granted the lock to that entry */
+        grace += world->moved_at[key][0] != 0 ? RLOCK__PUSH_US : RESERVED;
     }
     excused = rlock__max(excused, world->stray_since[key]);
     excused = rlock__max(excused, world->restored_until[key]);
