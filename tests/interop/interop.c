@@ -327,19 +327,26 @@ static bool play_stress(struct tally *tally)
 
 static bool share(const struct version *version)
 {
-    struct deployment *deployment = start_for(version, deployment_standalone, SHARES_SERVERS);
+    const bool mixes = strcmp(run.shares, "mixes") == 0;
+    struct deployment *deployment =
+        start_for(version, deployment_standalone, mixes ? 1 : SHARES_SERVERS);
     struct party parties[SHARES_PARTIES];
-    const struct shares_opts opts = {
-        .parties = parties, .is_whole = strcmp(run.shares, "whole") == 0, .kind = run.only_kind};
+    const struct shares_opts opts = {.parties = parties,
+                                     .n_java = mixes ? 4 : 1,
+                                     .n_ours = mixes ? 48 : 2,
+                                     .is_whole = strcmp(run.shares, "whole") == 0,
+                                     .kind = run.only_kind};
+    const size_t n = opts.n_java + opts.n_ours;
 
-    for (size_t i = 0; i < SHARES_PARTIES; i++) {
-        parties[i] = party_start(i == 0 ? "Redisson" : "rlock", i == 0 ? version : NULL,
+    for (size_t i = 0; i < n; i++) {
+        const bool is_java = i < opts.n_java;
+        parties[i] = party_start(is_java ? "Redisson" : "rlock", is_java ? version : NULL,
                                  run.programs, deployment);
         party_open(&parties[i]);
     }
     print_head(version, deployment, &parties[0]);
-    const bool is_good = interop_shares(&opts);
-    for (size_t i = 0; i < SHARES_PARTIES; i++) {
+    const bool is_good = mixes ? interop_mixes(&opts) : interop_shares(&opts);
+    for (size_t i = 0; i < n; i++) {
         peer_free(parties[i].peer);
     }
     deployment_stop(deployment);

@@ -238,11 +238,12 @@ bool interop_model(const char *programs, const char *name);
 /* Runs a program beside the witness; its output goes to the file `log`, or where ours does. */
 bool interop_succeeds(const char *programs, const char *const *argv, const char *log);
 
-enum { SHARES_PARTIES = 3, SHARES_SERVERS = 3 };
+enum { SHARES_PARTIES = 52, SHARES_SERVERS = 3 };
 
-/* A process of Redisson's, and two of ours. */
+/* Processes of Redisson's, and then of ours. */
 struct shares_opts {
-    struct party *parties; /* SHARES_PARTIES; their clients "long" are open */
+    struct party *parties; /* their clients "long" are open */
+    size_t n_java, n_ours; /* SHARES_PARTIES together, at most */
     bool is_whole;         /* the limits and the kinds are; else half of the limits will do for a
                               reentrant lock, and the table has two kinds */
     const char *kind;      /* the table of this kind alone; NULL: everything */
@@ -250,6 +251,8 @@ struct shares_opts {
 
 /* Runs threads that want one name all the time, and prints who had it; whether all had enough. */
 bool interop_shares(const struct shares_opts *opts);
+/* The same with a thread in each process, and so many processes of each side as the table says. */
+bool interop_mixes(const struct shares_opts *opts);
 
 /* The four processes of the stress. */
 struct stress_opts {

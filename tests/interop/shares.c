@@ -112,14 +112,14 @@ static bool share_all(struct crowd *crowd, int percent)
     return hear(crowd, &all) && share(crowd, 1, percent) && share(crowd, 10, percent);
 }
 
-/* How many of ours take part beside Redisson. */
-static struct crowd gather(const struct shares_opts *opts, size_t n_ours)
+/* How many processes of each side take part. */
+static struct crowd gather(const struct shares_opts *opts, size_t n_java, size_t n_ours)
 {
     static unsigned int n;
-    struct crowd crowd = {.n = 1 + n_ours, .kind = "reentrant"};
+    struct crowd crowd = {.n = n_java + n_ours, .kind = "reentrant"};
 
     for (size_t i = 0; i < crowd.n; i++) {
-        crowd.members[i].party = &opts->parties[i];
+        crowd.members[i].party = &opts->parties[i < n_java ? i : opts->n_java + i - n_java];
     }
     test_text(crowd.name, sizeof(crowd.name), "interop-shares-%u", ++n);
     test_text(crowd.ours, sizeof(crowd.ours), "%s", crowd.name);
@@ -129,7 +129,7 @@ static struct crowd gather(const struct shares_opts *opts, size_t n_ours)
 /* Redisson tries it now and then, beside so many threads of ours, which are killed in the end. */
 static bool try_beside(const struct shares_opts *opts, size_t threads, int enough)
 {
-    struct crowd both = gather(opts, 1), ours = both;
+    struct crowd both = gather(opts, 1, 1), ours = both;
     struct party *java = both.members[0].party;
     const int64_t since_us = test_now_us();
     int got = 0;
@@ -234,7 +234,7 @@ static bool has_kind(struct crowd *crowd)
 static bool share_kind(const struct shares_opts *opts, const struct shared *kind,
                        struct cells *cells, const char *path)
 {
-    struct crowd crowd = gather(opts, 1);
+    struct crowd crowd = gather(opts, 1, 1);
     char name[64];
     bool is_good = true;
     int64_t all;
@@ -288,8 +288,8 @@ bool interop_shares(const struct shares_opts *opts)
     const int enough = opts->is_whole ? TRIES - 1 : TRIES * 4 / 5;
     bool is_good = share_kinds(opts);
 
-    for (size_t n_ours = 1; n_ours < SHARES_PARTIES && opts->kind == NULL; n_ours++) {
-        struct crowd crowd = gather(opts, n_ours);
+    for (size_t n_ours = 1; n_ours <= opts->n_ours && opts->kind == NULL; n_ours++) {
+        struct crowd crowd = gather(opts, 1, n_ours);
         printf("shares: %d threads of Redisson and of each of %zu of ours\n", THREADS, n_ours);
         is_good = share_all(&crowd, percent) && is_good;
     }
@@ -297,5 +297,89 @@ bool interop_shares(const struct shares_opts *opts)
         is_good = try_beside(opts, 1, enough) && try_beside(opts, THREADS, enough) && is_good;
     }
     fflush(stdout);
+    return is_good;
+}
+
+/* ---- fleets ---- */
+
+/* So many processes with a thread each; the least part of its fair share that a side may have. */
+static const struct mix {
+    size_t n_java, n_ours;
+    int least_percent;
+} mixes[] = {{1, 1, 50}, {1, 6, 50}, {1, 48, 50}, {3, 4, 50}, {4, 1, 50}, {4, 48, 35}};
+
+/* What the sides had in a run: Redisson's part, in thousandths; and the longest waits. */
+struct mixed {
+    int64_t part, rate, java_ms, ours_ms;
+};
+
+static bool play_mix(struct crowd *crowd, size_t n_java, int hold_ms, struct mixed *ret)
+{
+    const int64_t since_us = test_now_us();
+    int64_t all, theirs = 0;
+
+    *ret = (struct mixed){0};
+    tell(crowd, 1, hold_ms, RUN_MS);
+    if (!hear(crowd, &all) || all == 0) {
+        return false;
+    }
+    ret->rate = all * 1000000 / test_elapsed_us(since_us);
+    for (size_t i = 0; i < crowd->n; i++) {
+        int64_t *longest_ms = i < n_java ? &ret->java_ms : &ret->ours_ms;
+        theirs += i < n_java ? crowd->members[i].grants : 0;
+        *longest_ms =
+            crowd->members[i].longest_ms > *longest_ms ? crowd->members[i].longest_ms : *longest_ms;
+    }
+    ret->part = 1000 * theirs / all;
+    return true;
+}
+
+static int compare_parts(const void *a, const void *b)
+{
+    const struct mixed *one = a, *two = b;
+
+    return (one->part > two->part) - (one->part < two->part);
+}
+
+/* One line of the table, of the run with the median part; whether each side had enough. */
+static bool mix(const struct shares_opts *opts, const struct mix *mix, int hold_ms)
+{
+    enum { RUNS = 5 };
+    struct crowd crowd = gather(opts, mix->n_java, mix->n_ours);
+    struct mixed runs[RUNS];
+    int64_t all;
+
+    tell(&crowd, 1, 1, WARM_MS);
+    bool is_good = hear(&crowd, &all);
+    for (size_t i = 0; i < RUNS && is_good; i++) {
+        is_good = play_mix(&crowd, mix->n_java, hold_ms, &runs[i]);
+    }
+    if (!is_good) {
+        return false;
+    }
+    qsort(runs, RUNS, sizeof(runs[0]), compare_parts);
+    const struct mixed *median = &runs[RUNS / 2];
+    const int64_t fair = 1000 * (int64_t)mix->n_java / (int64_t)crowd.n;
+    is_good = median->part * 100 >= fair * mix->least_percent &&
+              (1000 - median->part) * 100 >= (1000 - fair) * mix->least_percent;
+    printf("  %zu : %-4zu %4d ms  %5.1f %% [%.1f..%.1f] of %5.1f %%  %6" PRId64 " ms %6" PRId64
+           " ms %8" PRId64 "%s\n",
+           mix->n_java, mix->n_ours, hold_ms, (double)median->part / 10, (double)runs[0].part / 10,
+           (double)runs[RUNS - 1].part / 10, (double)fair / 10, median->java_ms, median->ours_ms,
+           median->rate, is_good ? "" : "  UNEVEN");
+    fflush(stdout);
+    return is_good;
+}
+
+bool interop_mixes(const struct shares_opts *opts)
+{
+    bool is_good = true;
+
+    printf("mixes: a thread in each process\n"
+           "  processes   hold  Redisson's share            longest waits    grants a second\n");
+    for (size_t i = 0; i < sizeof(mixes) / sizeof(mixes[0]); i++) {
+        is_good = mix(opts, &mixes[i], 2) && is_good;
+        is_good = mix(opts, &mixes[i], 10) && is_good;
+    }
     return is_good;
 }

@@ -323,6 +323,17 @@ TOLD_TEST(a_pushed_grant_that_is_half_over_is_asked_about)
     assert_null(s->waiter.view);
 }
 
+/* Another server may have taken its place, and the old one goes on. */
+TOLD_TEST(a_pushed_grant_of_a_server_that_no_link_leads_to_is_asked_about)
+{
+    struct rlock__link *link = alone_link(&s->alone.core);
+
+    rlock__core_link_down(link, link->pipeline.gen, RLOCK_ECONN, false, "overdue", NOW);
+    hears(s, "message", PUSHED, NOW);
+    assert_int_equal(s->waiter.step, RLOCK__ASKING);
+    assert_null(s->waiter.view);
+}
+
 TOLD_TEST(a_late_message_of_a_pushed_grant_grants_nothing)
 {
     hears(s, "message", "p 2 1699999999999999", NOW);

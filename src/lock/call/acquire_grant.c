@@ -119,10 +119,10 @@ static bool counts(struct rlock__call *call, int64_t now)
     const struct rlock__link *link = rlock__route(call->spec);
     int64_t until = rlock__valid_until(call->core, call->acquire.entry->entered_at, RLOCK__PUSH_US);
 
-    return until - now >= RLOCK__PUSH_US / 2 && call->link == link && call->channel != NULL &&
-           call->channel->server == link->server && rlock__acks_needed(link->server) == 0 &&
-           !rlock__ticket_is_open(call->acquire.ticket) && rlock__pass_awaited(call, now) == NULL &&
-           rlock__hold_prepare(call);
+    return until - now >= RLOCK__PUSH_US / 2 && call->link == link && link->pipeline.up &&
+           call->channel != NULL && call->channel->server == link->server &&
+           rlock__acks_needed(link->server) == 0 && !rlock__ticket_is_open(call->acquire.ticket) &&
+           rlock__pass_awaited(call, now) == NULL && rlock__hold_prepare(call);
 }
 
 bool rlock__acquire_pushed(struct rlock__call *call, int64_t now)

@@ -12,6 +12,8 @@
  *     came later. If attempts before that one got no answer, the grant is valid from the first of
  *     them, which may have entered with the same ticket. The arrival of the message proves nothing.
  *   - Its first renewal, soon after, makes the lease full.
+ *   - It counts only while the link to that server is up. Otherwise another server may have taken
+ *     the server's place.
  *   - A release pushes only to a call that asked for a renewed lease, and needs no acknowledgement.
  *   - A call enters only once the client's own channel is subscribed. Before, the next release
  *     would find that nobody hears the call, and drop it.
