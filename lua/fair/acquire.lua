@@ -20,6 +20,19 @@ local key, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, lease, slot = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local waits, alone, way, channel, settled = ARGV[4] == '1', ARGV[5] == '1', ARGV[6], ARGV[7], ARGV[8]
 local asks = 'rlock_fair_asks' .. notes:sub(11) -- the tickets, by owner. A release tells an owner without one to ask
+if redis.call('hlen', key) == 0 and not redis.call('lindex', queue, 0) and
+    redis.call('zcard', scores) + redis.call('hlen', notes) == 0 then -- the usual case costs least
+  if waits then
+    redis.pcall('zrem', asks, owner)
+  end
+  redis.call('hset', key, owner, '1')
+  local timed = redis.pcall('pexpire', key, ARGV[2])
+  if timed == 1 then
+    return {1}
+  end
+  local undo = include 'parts/undo'
+  return undo(timed, key, owner) or {1}
+end
 local raise = include 'parts/raise'
 local reply, ttl = raise(key, owner, lease, 1)
 if reply then

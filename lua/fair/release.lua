@@ -19,9 +19,17 @@ if count > 0 then
   local lower = include 'parts/lower'
   return lower(key, owner, count, lease)
 end
+local head = redis.pcall('lindex', queue, 0)
+local held, done, leaves
+if not head then
+  held, done = redis.pcall('hlen', key), redis.pcall('hdel', key, owner)
+  leaves = redis.pcall('zrem', scores, owner) == 1 or done ~= 1
+  if not leaves then
+    return {1, 0} -- the usual case costs least
+  end
+end
 local asks, announce, set_ends = 'rlock_fair_asks' .. notes:sub(11), include 'parts/announce', include 'parts/ends'
 local numsub, is_moving = way == 'PUBLISH' and 'numsub' or 'shardnumsub', ARGV[10] == 'asking'
-local head = redis.pcall('lindex', queue, 0)
 local time = head and redis.call('time') or {0, 0}
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -94,10 +102,12 @@ local ticket = ticket_of(head)
 if ticket and grant(head, ticket) then
   return {1, 1}
 end
-local held = redis.pcall('hlen', key)
-local done = redis.pcall('hdel', key, owner)
 -- of another type one of the keys is somebody else's: what the owner has under the others is given up all the same
-local leaves, noted = redis.pcall('zrem', scores, owner) == 1 or done ~= 1
+if head then
+  held, done = redis.pcall('hlen', key), redis.pcall('hdel', key, owner)
+  leaves = redis.pcall('zrem', scores, owner) == 1 or done ~= 1
+end
+local noted
 if leaves then -- nobody's score counts on it
   redis.pcall('lrem', queue, 0, owner)
   redis.pcall('zrem', asks, owner)
