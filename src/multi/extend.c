@@ -67,8 +67,8 @@ RLOCK__REQUIRES(groups) static void fail(struct rlock__group *group, int64_t now
             worst = member;
         }
     }
-    if (group->lost) {
-        rlock__effort_end(group, RLOCK_ELOST);
+    if (group->lost || rlock__group_left(group) == 0) { /* or unlocked by another thread */
+        rlock__effort_end(group, group->lost ? RLOCK_ELOST : RLOCK_ENOTOWNER);
         return;
     }
     assert(worst != NULL);

@@ -485,8 +485,13 @@ static void note_holder(struct sim_world *world, unsigned key, struct sim_view h
             hold->expired |= ended;
         }
     }
-    if (strcmp(last, next) != 0) {
+    /* a force may give the lock to an old entry of the same owner, for a moment */
+    if (strcmp(last, next) != 0 ||
+        (world->only.queues != 0 && pttl_ms > 0 &&
+         world->now + (pttl_ms + 2) * RLOCK__MS < world->holder_ends[key])) {
         world->holder_since[key] = world->now;
+    }
+    if (strcmp(last, next) != 0) {
         if (last[0] != '\0' && world->now > world->holder_ends[key] - 2 * RLOCK__MS) {
             world->lapsed_at[key] = world->now; /* holder_ends is rounded up */
         }

@@ -5,15 +5,29 @@
 
 #define PLACE (50 * RLOCK__MS) /* who stands behind others looks so much later for each */
 
-/* A lease ended that nobody released, and a peer took the lock meanwhile: the next in the queue may
- * know an older lease, and look when that ends. So may readers, who do not hear that a release gave
- * the lock to a writer. */
+/* Whether clients take part that enter no queue. */
+static bool has_peers(const struct sim_world *world)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        any = any || !world->clients[i]->core.opts.queues;
+    }
+    return any;
+}
+
+/* A lease ended that nobody released, and a peer took the lock meanwhile: the next in the queue, or
+ * a peer, may know an older lease, and look when that ends. So may readers, who do not hear that a
+ * release gave the lock to a writer. */
 static int64_t missed_lease(const struct sim_world *world, unsigned key, int64_t since)
 {
     int64_t lapsed_at = world->lapsed_at[key];
 
     if (world->only.queues != 0 && world->config.other != NULL) {
         return lapsed_at >= since ? RLOCK__RECHECK_US : 0;
+    }
+    if (world->only.queues != 0 && lapsed_at >= since && has_peers(world)) {
+        return RLOCK__RECHECK_US;
     }
     return world->only.queues == 0 || lapsed_at == 0 || lapsed_at >= since
                ? 0
