@@ -27,6 +27,12 @@ static const struct verb verbs[] = {
      "  rlock run --wait 30s --lease 10m import -- make import\n"
      "  rlock run --multi order:7,stock:3 -- ./ship.sh\n"
      "  rlock run --redlock redis://a,redis://b,redis://c job -- ./job.sh\n"},
+    {CLI_ELECT, "elect", cli_elect, "[options] NAME -- COMMAND [ARGUMENT...]", 0, 1,
+     "Waits until it is the leader, the only process that holds the lock, and runs the command.\n"
+     "If rlock cannot renew the lock, it stops the command before the lock expires, and waits to\n"
+     "be the leader again. rlock ends when the command ends by itself, or after a signal.\n",
+     "  rlock elect scheduler -- ./scheduler           start this on each machine\n"
+     "  rlock elect --renewed-lease 5s scheduler -- ./scheduler\n"},
     {CLI_ACQUIRE, "acquire", cli_acquire, "[options] NAME", 0, 1,
      "Takes the lock, and prints a text for rlock release.\n"
      "With --lease the lock stays taken for TIME, although no process holds it. A program that\n"
@@ -59,6 +65,8 @@ static const struct verb verbs[] = {
      "  rlock doctor --url rediss://locks.example:6380 --cacert ca.pem\n"},
 };
 
+/* Those that run a command. */
+#define COMMANDS (CLI_RUN | CLI_ELECT)
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
 /* What the commands exit with, apart from the status of the command that ran. */
@@ -67,7 +75,7 @@ static const struct {
     enum cli_exit status;
     const char *meaning;
 } exits[] = {
-    {CLI_ALL & ~CLI_RUN, CLI_EXIT_OK, "done"},
+    {CLI_ALL & ~COMMANDS, CLI_EXIT_OK, "done"},
     {CLI_ALL, CLI_EXIT_USAGE, "wrong usage"},
     {CLI_ALL & ~CLI_RELEASE, CLI_EXIT_REFUSED, "the server refused the request"},
     {CLI_RELEASE, CLI_EXIT_REFUSED,
@@ -76,7 +84,7 @@ static const struct {
     {CLI_BREAK, CLI_EXIT_UNREACHABLE, "the server cannot be reached, or the outcome is in doubt"},
     {CLI_EXTEND | CLI_RELEASE, CLI_EXIT_UNREACHABLE,
      "the server cannot be reached, or the outcome is in doubt"},
-    {CLI_RUN | CLI_ACQUIRE, CLI_EXIT_UNREACHABLE,
+    {CLI_RUN | CLI_ELECT | CLI_ACQUIRE, CLI_EXIT_UNREACHABLE,
      "the server cannot be reached, no quorum, or the outcome is in doubt"},
     {CLI_RUN, CLI_EXIT_LOST, "the lock was lost while the command ran"},
     {CLI_ACQUIRE, CLI_EXIT_LOST,
@@ -89,14 +97,14 @@ static const struct {
     {CLI_BREAK, CLI_EXIT_BUSY, "the holder changed meanwhile"},
     {CLI_RUN | CLI_ACQUIRE, CLI_EXIT_TIMED_OUT, "the wait ended without the lock"},
     {CLI_ALL, CLI_EXIT_OWN, "rlock itself failed"},
-    {CLI_RUN, CLI_EXIT_NOT_EXECUTABLE, "the command cannot be executed"},
-    {CLI_RUN, CLI_EXIT_NOT_FOUND, "the command was not found"},
+    {COMMANDS, CLI_EXIT_NOT_EXECUTABLE, "the command cannot be executed"},
+    {COMMANDS, CLI_EXIT_NOT_FOUND, "the command was not found"},
 };
 
 static void print_exits(enum cli_verb verb)
 {
     (void)fputs("\nExit status:\n", stdout);
-    if (verb == CLI_RUN) {
+    if ((verb & COMMANDS) != 0) {
         (void)fputs("    N  the exit status of the command; 128+N if signal N killed it\n", stdout);
     }
     for (size_t i = 0; i < sizeof(exits) / sizeof(exits[0]); i++) {
@@ -126,7 +134,7 @@ static int help_on(const struct verb *verb)
 {
     printf("Usage: rlock %s %s\n%s\nOptions:\n", verb->name, verb->synopsis, verb->help);
     cli_options_describe(verb->verb);
-    if ((verb->verb & (CLI_RUN | CLI_ACQUIRE | CLI_EXTEND)) != 0) {
+    if ((verb->verb & (COMMANDS | CLI_ACQUIRE | CLI_EXTEND)) != 0) {
         (void)fputs("\nA TIME is 300ms, 2s, 1m, 1h, or a bare number of seconds.\n", stdout);
     }
     printf("\nExamples:\n%s", verb->examples);
@@ -137,7 +145,7 @@ static int help_on(const struct verb *verb)
 
 static int check_operands(const struct verb *verb, const struct cli_options *opts)
 {
-    const bool takes = verb->verb == CLI_RUN || verb->verb == CLI_ACQUIRE;
+    const bool takes = (verb->verb & (COMMANDS | CLI_ACQUIRE)) != 0;
 
     if (opts->n_names > 0 && opts->is_redlock) {
         return cli_usage("--redlock and --multi exclude each other: --redlock takes one NAME on "
@@ -149,7 +157,7 @@ static int check_operands(const struct verb *verb, const struct cli_options *opt
     if (opts->n_operands < verb->least || (takes && opts->n_operands + opts->n_names == 0)) {
         return cli_usage("usage: rlock %s %s", verb->name, verb->synopsis);
     }
-    if (verb->verb == CLI_RUN && (opts->command == NULL || opts->command[0] == NULL)) {
+    if ((verb->verb & COMMANDS) != 0 && (opts->command == NULL || opts->command[0] == NULL)) {
         return cli_usage("missing \"-- COMMAND\": rlock %s %s", verb->name, verb->synopsis);
     }
     if (verb->most >= 0 && opts->n_operands > verb->most) {
@@ -270,7 +278,7 @@ static int dispatch(int argc, char **argv)
 
     if (argc < 2) {
         return cli_usage(
-            "missing command: run, acquire, extend, release, info, ls, break or doctor");
+            "missing command: run, elect, acquire, extend, release, info, ls, break or doctor");
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
@@ -284,9 +292,10 @@ static int dispatch(int argc, char **argv)
     if (verb != NULL) {
         return run_verb(verb, argc - 1, argv + 1);
     }
-    return cli_usage("'%s' is not a command: run, acquire, extend, release, info, ls, break or "
-                     "doctor",
-                     argv[1]);
+    return cli_usage(
+        "'%s' is not a command: run, elect, acquire, extend, release, info, ls, break or "
+        "doctor",
+        argv[1]);
 }
 
 int main(int argc, char **argv)

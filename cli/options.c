@@ -154,6 +154,8 @@ static const char *set_sentinel_password_file(struct cli_options *opts, char *va
 }
 
 #define TAKES (CLI_RUN | CLI_ACQUIRE)
+#define RENEWS (TAKES | CLI_ELECT)
+#define LOCKS (CLI_RUN | CLI_ELECT | TEXTS)
 #define TEXTS (CLI_ACQUIRE | CLI_EXTEND | CLI_RELEASE)
 #define ANSWERS (CLI_INFO | CLI_LS | CLI_BREAK | CLI_DOCTOR)
 #define SWITCH(member) .does = SETS, .at = offsetof(struct cli_options, member)
@@ -178,33 +180,33 @@ static const struct spec specs[] = {
      .help = "keep the lock taken for TIME, even if the command ends sooner"},
     {"adopt", 0, "TEXT", CLI_RUN, TEXT(adopt),
      .help = "take over the hold of this text, from rlock acquire, instead of waiting"},
-    {"renewed-lease", 0, "TIME", TAKES, TIME(renewed_lease_ms, 30),
+    {"renewed-lease", 0, "TIME", RENEWS, TIME(renewed_lease_ms, 30),
      .help = "renewed lease: a crash frees the lock after TIME (default: 30s)"},
     {"max-hold", 0, "TIME", TAKES, TIME(max_hold_ms, 1), .help = "stop renewing after TIME"},
-    {"kind", 0, "KIND", TAKES, CALL(cli_kind_set),
+    {"kind", 0, "KIND", RENEWS, CALL(cli_kind_set),
      .help = "reentrant (the default), non-reentrant, spin, fenced, fair, read, write"},
     {"kind", 0, "KIND", CLI_INFO | CLI_BREAK, CALL(cli_kind_set),
      .help = "kind of lock (default: as on the server); read or write selects one side"},
     {"shared", 's', NULL, TAKES, CALL(set_shared), .help = "like --kind read"},
     {"exclusive", 'x', NULL, TAKES, CALL(set_exclusive),
      .help = "like --kind write: excludes --shared and --exclusive"},
-    {"fair-slot", 0, "TIME", TAKES, TIME(fair_slot_ms, 1000),
+    {"fair-slot", 0, "TIME", RENEWS, TIME(fair_slot_ms, 1000),
      .help = "fair: longest wait of all users, equal for all of them (default: 300s)"},
     {"no-reentry", 0, NULL, CLI_RUN, SWITCH(no_reentry),
      .help = "an owner that holds the lock cannot take it again"},
-    {"multi", 0, "NAMES", TAKES, CALL(set_multi),
+    {"multi", 0, "NAMES", RENEWS, CALL(set_multi),
      .help = "take several locks at once: a,b,c instead of NAME"},
-    {"name", 0, "NAME", TAKES, CALL(add_name),
+    {"name", 0, "NAME", RENEWS, CALL(add_name),
      .help = "one of several locks; for names that contain commas"},
-    {"redlock", 0, "URLS", TAKES, CALL(set_redlock),
+    {"redlock", 0, "URLS", RENEWS, CALL(set_redlock),
      .help = "take NAME on most of these independent servers: URL,URL,URL"},
-    {"max-lease", 0, "TIME", TAKES, CALL(set_max_lease),
+    {"max-lease", 0, "TIME", RENEWS, CALL(set_max_lease),
      .help = "RedLock: ignore a server for TIME after its restart; 0: off (default: 30s)"},
-    {"acks", 0, "N", CLI_RUN | TEXTS | CLI_DOCTOR, CALL(set_acks),
+    {"acks", 0, "N", LOCKS | CLI_DOCTOR, CALL(set_acks),
      .help = "replicas that must acknowledge: N, all, off, or auto (all that can be promoted)"},
-    {"acks-on-disk", 0, NULL, CLI_RUN | TEXTS | CLI_DOCTOR, SWITCH(acks_on_disk),
+    {"acks-on-disk", 0, NULL, LOCKS | CLI_DOCTOR, SWITCH(acks_on_disk),
      .help = "the server and these replicas must acknowledge from disk"},
-    {"announce-both", 0, NULL, CLI_RUN | TEXTS | CLI_BREAK | CLI_DOCTOR, SWITCH(announce_both),
+    {"announce-both", 0, NULL, LOCKS | CLI_BREAK | CLI_DOCTOR, SWITCH(announce_both),
      .help = "in a cluster: exchange wake-ups with Redisson before 3.22 too"},
     {"check", 0, NULL, CLI_INFO, SWITCH(check),
      .help = "exit with 123 if one of the locks is held"},
@@ -370,12 +372,13 @@ int cli_options_parse(struct cli_options *opts, enum cli_verb verb, int argc, ch
 {
     int status;
 
-    *opts = (struct cli_options){
-        .wait_ms = RLOCK_FOREVER,
-        .conflict_status = -1,
-        .acks = (verb & (CLI_RUN | TEXTS | CLI_DOCTOR)) != 0 ? RLOCK_ACKS_AUTO : RLOCK_ACKS_OFF};
+    *opts = (struct cli_options){.wait_ms = RLOCK_FOREVER,
+                                 .conflict_status = -1,
+                                 .acks = (verb & (LOCKS | CLI_DOCTOR)) != 0 ? RLOCK_ACKS_AUTO
+                                                                            : RLOCK_ACKS_OFF};
     status = parse_words(opts, verb, argc, argv);
-    if (status == 0 && verb != CLI_RUN && opts->command != NULL) { /* names that start with - */
+    if (status == 0 && (verb & (CLI_RUN | CLI_ELECT)) == 0 &&
+        opts->command != NULL) { /* names that start with - */
         const int rest = argc - (int)(opts->command - argv);
 
         memmove(opts->operands + opts->n_operands, opts->command, (size_t)rest * sizeof(char *));

@@ -17,7 +17,8 @@ enum cli_verb {
     CLI_ACQUIRE = 32,
     CLI_EXTEND = 64,
     CLI_RELEASE = 128,
-    CLI_ALL = 255
+    CLI_ELECT = 256,
+    CLI_ALL = 511
 };
 
 /* Makes a lock of a kind, as the library's constructors do. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rlock run: takes the lock, runs the command, releases. The order of things matters: signals
+ * rlock run: takes the lock, runs the command, releases. rlock elect: the same, and again if the
+ * lock was lost. The order of things matters: signals
  * cancel the wait until the lock is taken, are blocked before the command starts, and belong to the
  * command from then on.
  */
@@ -16,6 +17,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,8 @@
 #define FIRST_MS 1000
 #define LEASE_MIN_MS 10 /* the library's */
 #define ASK_MS 200      /* what a single try waits to learn who holds the lock */
+#define REST_MS 1000    /* between two terms of a leader */
+#define NAP_MS 10
 
 struct run {
     struct cli_options *opts;
@@ -39,8 +43,17 @@ struct run {
     struct rlock_grant grant;
     int64_t taken_ms; /* CLOCK_BOOTTIME: when the lock was taken */
     struct cli_child child;
+    bool was_lost;   /* the lock was lost, or could not be kept */
     bool is_settled; /* the server said that the lock is free again: nothing is under way */
 };
+
+#define RUN_NULL(options)                                                                          \
+    {                                                                                              \
+        .opts = (options),                                                                         \
+        .name = (options)->n_operands > 0 ? (options)->operands[0] : (options)->names[0],          \
+        .sink = {.opts = (options), .lost_fd = -1}, .signals = {.fd = -1},                         \
+        .grant = RLOCK_GRANT_INIT, .child = CLI_CHILD_NULL                                         \
+    }
 
 static int fail_own(const struct run *run, const char *what, int error)
 {
@@ -232,7 +245,8 @@ static int release(struct run *run, enum cli_stage stage, int status)
         cli_say(run->opts, run->name, "could not be kept: the command was stopped (server %s)",
                 run->opts->server);
     }
-    return lost || stage != CLI_RUNNING ? CLI_EXIT_LOST : status;
+    run->was_lost = lost || stage != CLI_RUNNING;
+    return run->was_lost ? CLI_EXIT_LOST : status;
 }
 
 static int hold(struct run *run)
@@ -277,14 +291,66 @@ static void finish(struct run *run, int status)
     (void)close(run->sink.lost_fd);
 }
 
+/* Makes ready for the next candidature. */
+static void forget_term(struct run *run)
+{
+    const struct rlock_grant none = RLOCK_GRANT_INIT;
+
+    cli_drain(run->sink.lost_fd);
+    atomic_store(&run->sink.reason, 0);
+    run->grant = none;
+    run->child = (struct cli_child)CLI_CHILD_NULL;
+    run->was_lost = run->is_settled = false;
+}
+
+/* The term of a leader has ended, or there was none since the server was out of reach. It stays
+ * away for a moment, in which others may be elected. Returns whether it is a candidate again; if
+ * not, *inout_status is the status to exit with. */
+static bool stands_again(struct run *run, bool has_led, int *inout_status)
+{
+    const bool may = run->was_lost || (has_led && *inout_status == CLI_EXIT_UNREACHABLE);
+    int signo = run->signals.ended_by;
+
+    if (!may || signo != 0) {
+        return false;
+    }
+    signo = cli_signals_await(&run->signals, REST_MS);
+    cli_signals_unblock(&run->signals);
+    while (!cli_waiting_leave(&run->waiting) && cli_signals_caught() == 0) {
+        (void)poll(NULL, 0, NAP_MS); /* its question ends with op_timeout_ms */
+    }
+    signo = signo != 0 ? signo : cli_signals_caught();
+    forget_term(run);
+    *inout_status = signo != 0 ? CLI_EXIT_SIGNAL + signo : CLI_EXIT_OK;
+    if (signo == 0) {
+        cli_say(run->opts, run->name, "is a candidate again");
+    }
+    return signo == 0;
+}
+
+int cli_elect(struct cli_options *opts)
+{
+    struct run run = RUN_NULL(opts);
+    bool has_led = false;
+    int status;
+
+    if (opts->kind != NULL && strcmp(opts->kind->name, "read") == 0) {
+        return cli_usage("--kind read: a read lock has many holders, and elects no leader");
+    }
+    status = prepare(&run);
+    do {
+        if (status == CLI_EXIT_OK && take(&run, &status)) {
+            status = hold(&run);
+            has_led = true;
+        }
+    } while (stands_again(&run, has_led, &status));
+    finish(&run, status);
+    return status;
+}
+
 int cli_run(struct cli_options *opts)
 {
-    struct run run = {.opts = opts,
-                      .name = opts->n_operands > 0 ? opts->operands[0] : opts->names[0],
-                      .sink = {.opts = opts, .lost_fd = -1},
-                      .signals = {.fd = -1},
-                      .grant = RLOCK_GRANT_INIT,
-                      .child = CLI_CHILD_NULL};
+    struct run run = RUN_NULL(opts);
     int status = prepare(&run);
 
     if (status == CLI_EXIT_OK && take(&run, &status)) {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "signals.h"
 
+#include "duration.h"
+
 #include <errno.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/signalfd.h>
@@ -72,6 +75,18 @@ int cli_signals_block(struct cli_signals *signals)
     return signals->fd >= 0 ? 0 : errno;
 }
 
+void cli_signals_unblock(struct cli_signals *signals)
+{
+    (void)close(signals->fd);
+    signals->fd = -1;
+    (void)pthread_sigmask(SIG_SETMASK, &signals->inherited_mask, NULL);
+}
+
+bool cli_signals_asks_to_end(int signo)
+{
+    return signo == SIGINT || signo == SIGTERM || signo == SIGQUIT;
+}
+
 static bool is_ending(int signo)
 {
     for (size_t i = 0; i < N_ENDING; i++) {
@@ -92,6 +107,21 @@ int cli_signals_read(const struct cli_signals *signals)
         }
     }
     return 0;
+}
+
+int cli_signals_await(const struct cli_signals *signals, int64_t most_ms)
+{
+    const int64_t until_ms = cli_now_ms(CLOCK_BOOTTIME) + most_ms;
+    struct pollfd fd = {.fd = signals->fd, .events = POLLIN};
+    int64_t left_ms = most_ms;
+    int signo = 0;
+
+    while (signo == 0 && left_ms > 0) {
+        (void)poll(&fd, 1, (int)left_ms);
+        signo = cli_signals_read(signals);
+        left_ms = until_ms - cli_now_ms(CLOCK_BOOTTIME);
+    }
+    return signo;
 }
 
 int cli_signals_ending(const struct cli_signals *signals)

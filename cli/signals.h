@@ -9,12 +9,15 @@
 
 #include <rlock/rlock.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 struct cli_signals {
     sigset_t inherited_mask;
     struct sigaction inherited_pipe; /* what SIGPIPE did */
     sigset_t watched;                /* read from fd: those passed on, and SIGCHLD */
     int fd;
+    int ended_by; /* one that asks a program to end was passed on to the command; 0: none */
 };
 
 /* Lets the ending signals fire `cancel`, which may be NULL, from now on. */
@@ -25,6 +28,15 @@ int cli_signals_caught(void);
 
 /* Blocks them; from now on they are read from signals->fd. Returns 0, or an errno. */
 int cli_signals_block(struct cli_signals *signals);
+
+/* The opposite: from now on they are caught again. What came meanwhile is caught at once. */
+void cli_signals_unblock(struct cli_signals *signals);
+
+/* Whether it asks a program to end, as SIGTERM does. */
+bool cli_signals_asks_to_end(int signo);
+
+/* Waits for the next ending signal from signals->fd, for a time at most. Returns it; 0: none. */
+int cli_signals_await(const struct cli_signals *signals, int64_t most_ms);
 
 /* Returns the next ending signal from signals->fd, 0 for none. Does not wait. */
 int cli_signals_read(const struct cli_signals *signals);

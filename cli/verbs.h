@@ -9,6 +9,7 @@
 typedef int cli_verb_fn(struct cli_options *opts);
 
 int cli_run(struct cli_options *opts);
+int cli_elect(struct cli_options *opts);
 int cli_acquire(struct cli_options *opts);
 int cli_extend(struct cli_options *opts);
 int cli_release(struct cli_options *opts);

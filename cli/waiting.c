@@ -161,7 +161,7 @@ void cli_waiting_begin(struct cli_waiting *waiting, struct rlock_client *client,
     waiting->client = client;
     waiting->lock = lock;
     waiting->name = name;
-    waiting->over = false;
+    waiting->over = waiting->answered = false;
     waiting->begun_ms = cli_now_ms(CLOCK_MONOTONIC);
     waiting->last_ms = client != NULL ? last_of(waiting) : INT64_MAX;
     (void)sigfillset(&all);

@@ -39,8 +39,8 @@ void cli_waiting_init(struct cli_waiting *waiting, const struct cli_options *opt
 /* The library reported something that matters: said if the wait lasts. From any thread. */
 void cli_waiting_news(struct cli_waiting *waiting, const char *text);
 
-/* The wait begins, for a lock of one client or, with client NULL, of several. With opts->wait_ms 0
- * the thread asks at once, and only once. */
+/* The wait begins, the first one or one after cli_waiting_leave(), for a lock of one client; with
+ * client NULL, of several. With opts->wait_ms 0 the thread asks at once, and only once. */
 void cli_waiting_begin(struct cli_waiting *waiting, struct rlock_client *client,
                        struct rlock_handle *lock, const char *name);
 

@@ -120,6 +120,9 @@ static void pass_on(const struct work *work, const struct signalfd_siginfo *info
     } else if (info->ssi_signo == SIGCONT && info->ssi_pid == (uint32_t)getpid()) {
         return; /* in the background the terminal would only stop it again */
     }
+    if (cli_signals_asks_to_end((int)info->ssi_signo)) {
+        work->watch->signals->ended_by = (int)info->ssi_signo;
+    }
     cli_child_signal(child, (int)info->ssi_signo);
 }
 

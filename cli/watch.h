@@ -22,7 +22,7 @@ struct cli_watch {
     const char *name;
     int64_t lease_ms;
     struct cli_child *child;
-    const struct cli_signals *signals;
+    struct cli_signals *signals;
     int lost_fd; /* readable when a hold was lost */
 };
 

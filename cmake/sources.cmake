@@ -25,6 +25,8 @@ set(RLOCK_SOURCES
     src/client/holder.c
     src/client/identity.c
     src/client/init.c
+    src/client/leader.c
+    src/client/leader_options.c
     src/client/lock.c
     src/client/lock_options.c
     src/client/metrics.c
@@ -39,6 +41,7 @@ set(RLOCK_SOURCES
     src/client/take.c
     src/client/text.c
     src/client/trace.c
+    src/drive/alarm.c
     src/drive/ask.c
     src/drive/background.c
     src/drive/wakeup_fd.c
@@ -275,6 +278,7 @@ set(RLOCK_CLI_SOURCES
 
 # One program per file, and what else it is made of.
 set(RLOCK_EXAMPLES
+    examples/leader.c
     examples/failover.c
     examples/loops/epoll.c
     examples/loops/libevent.c

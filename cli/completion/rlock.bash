@@ -32,7 +32,7 @@ _rlock() {
     local line=()
     COMPREPLY=()
     for ((i = 2; i < COMP_CWORD; i++)); do
-        if [[ $verb = run && ${COMP_WORDS[i]} = -- ]]; then # from here on it is the other command's
+        if [[ $verb = @(run|elect) && ${COMP_WORDS[i]} = -- ]]; then # from here on it is the other command's
             if declare -F _command_offset >/dev/null; then _command_offset $((i + 1)); fi
             return
         fi
@@ -44,10 +44,10 @@ _rlock() {
         --wait | -w | --lease | --at-least | --renewed-lease | --max-hold | --fair-slot | --max-lease) words='300ms 2s 1m 1h' ;;
         *)
             if ((COMP_CWORD == 1)); then
-                words='run acquire extend release info ls break doctor --help --version'
+                words='run elect acquire extend release info ls break doctor --help --version'
             elif [[ $word = -* ]]; then
                 words=$("$command" "$verb" --help 2>/dev/null | sed -nE 's/^ +(-[A-Za-z], )?(--[a-z-]+).*/\2/p')
-            elif [[ $verb = @(run|acquire|extend|release|info|break) ]]; then
+            elif [[ $verb = @(run|elect|acquire|extend|release|info|break) ]]; then
                 # bash splits words at colons, as in order:7 and in a URL; what stands before the last one stays
                 read -ra line <<<"${COMP_LINE:0:COMP_POINT}"
                 if [[ $COMP_LINE = *[[:space:]] ]]; then line+=(''); fi

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "client/client.h"
+#include "drive/alarm.h"
 #include "drive/group_op.h"
 #include "drive/loop.h"
 #include "net/sock.h"
@@ -357,6 +358,7 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
     atomic_store(&client->closed, true);
     rlock__enter(client);
     rlock__core_close(&client->core, rlock__now_us());
+    rlock__alarms_closed(client);
     rlock__leave(client);
     /* multi-locks that were begun end now, and not behind the releases */
     (void)rlock__background_close(client);

@@ -47,6 +47,7 @@ RLOCK__MUTEX(registry);
  * reads them. */
 enum { RLOCK__POLL_WAKE, RLOCK__POLL_CANCEL, RLOCK__POLL_NODES, RLOCK__POLL_LINKS, RLOCK__POLLED };
 
+struct rlock__alarm;
 struct rlock__background;
 struct rlock__loop;
 struct rlock__op;
@@ -62,6 +63,8 @@ struct rlock_client {
         struct rlock__io *awaited; /* the links that wait for a reply */
         struct {
             struct rlock__timers due;    /* when the service thread serves each node next */
+            struct rlock__alarm *alarms; /* alarm.h */
+            struct rlock__timers alarms_due;
             struct rlock__node *held_up; /* nodes that may want a connection while the core makes as
                                           * many as it may at the same time */
         } to_serve;

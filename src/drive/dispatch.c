@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "drive/group_op.h"
+#include "drive/alarm.h"
 
 static _Thread_local pid_t dispatches_in; /* the process that it runs callbacks in; 0 none */
 
@@ -14,7 +14,7 @@ bool rlock__is_dispatcher(void)
     return dispatches_in != 0 && dispatches_in == getpid();
 }
 
-static void tell_lost(const struct rlock_client *client, struct rlock__loss *loss)
+static void tell_lost(struct rlock_client *client, struct rlock__loss *loss)
 {
     struct rlock__bytes name = rlock__loss_name(loss);
     char holder[RLOCK__OWNER_SIZE] = "";
@@ -36,6 +36,11 @@ static void tell_lost(const struct rlock_client *client, struct rlock__loss *los
     if (rlock__groups_lost(loss) && client->opts.on_lost != NULL) {
         client->opts.on_lost(&told, client->opts.payload);
     }
+    if (told.owner != 0) {
+        rlock__enter(client);
+        rlock__alarms_lost(client, told.owner, told.reason);
+        rlock__leave(client);
+    }
     (void)rlock__loss_free(loss);
 }
 
@@ -53,8 +58,8 @@ static void tell_line(const struct rlock_client *client, const struct rlock__not
     }
 }
 
-static void tell(const struct rlock_client *client, struct rlock__op *finished,
-                 struct rlock__loss *lost, struct rlock__note *notes)
+static void tell(struct rlock_client *client, struct rlock__op *finished, struct rlock__loss *lost,
+                 struct rlock__note *notes)
 {
     struct rlock__op *op, *op_after;
     struct rlock__loss *loss, *loss_after;

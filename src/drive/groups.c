@@ -3,6 +3,7 @@
 #include <utlist.h>
 
 #include "base/clock.h"
+#include "drive/alarm.h"
 #include "drive/group_op.h"
 
 struct rlock_client *rlock__home_of(const struct rlock__group_spec *spec)
@@ -176,6 +177,13 @@ bool rlock__groups_lost(const struct rlock__loss *loss)
             rlock__group_cleanup(group, client);
         }
         rlock__groups_unlock_and_drop(group);
+        if (group->owner.given) { /* the validity of the rest may end sooner */
+            struct rlock_client *home = rlock__home_of(group->spec);
+
+            rlock__enter(home);
+            rlock__alarms_lost(home, group->owner.id, (int)loss->reason);
+            rlock__leave(home);
+        }
         unref(group);
     }
     return loss->own > 0;

@@ -15,6 +15,7 @@
 #include <utlist.h>
 
 #include "base/clock.h"
+#include "drive/alarm.h"
 #include "drive/loop.h"
 #include "drive/router.h"
 #include "lock/call/late.h"
@@ -110,6 +111,7 @@ static int64_t plan_core(struct rlock_client *client, int64_t now)
     struct rlock__watch *watch = &client->watch;
     int64_t until = rlock__min(next_tick(client, now), rlock__timers_next(&client->to_serve.due));
 
+    until = rlock__min(until, rlock__timers_next(&client->to_serve.alarms_due));
     if (rlock__watch_is_left(watch)) {
         until = rlock__min(until, rlock__core_next(&client->core));
     }
@@ -168,6 +170,7 @@ static void keep_watch(struct rlock_client *client, bool readable, int64_t now)
     if (due) {
         rlock__core_tick(&client->core, now);
     }
+    rlock__alarms_ring(client, now);
     rlock__leave_and_drive(client);
 }
 

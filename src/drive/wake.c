@@ -93,6 +93,7 @@ RLOCK__REQUIRES(core) static bool service_oversleeps(const struct rlock_client *
     }
     return watch->service_replans || never_ticks ||
            rlock__timers_next(&client->to_serve.due) < watch->service_until ||
+           rlock__timers_next(&client->to_serve.alarms_due) < watch->service_until ||
            (client->loop != NULL && concerns_dispatcher(client)) ||
            (rlock__watch_is_left(watch) &&
             ((!watch->service_reads && rlock__service_must_read(client)) ||

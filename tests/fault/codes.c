@@ -45,15 +45,17 @@ static const char *const lists[FUNCTIONS] = {
     [OWNER_END] = "int rlock_owner_end(",
     [STATS] = "int rlock_client_stats(",
     [METRICS] = "int64_t rlock_metrics(",
+    [LEADER_NEW] = "int rlock_leader_new(",
+    [LEADER_RESIGN] = "int rlock_leader_resign(",
 };
 
 /* ---- What is listed ---- */
 
 static char *read_header(void)
 {
-    static const char *const headers[] = {RLOCK_TEST_HEADERS "/rlock.h",
-                                          RLOCK_TEST_HEADERS "/stats.h",
-                                          RLOCK_TEST_HEADERS "/admin.h"};
+    static const char *const headers[] = {
+        RLOCK_TEST_HEADERS "/rlock.h", RLOCK_TEST_HEADERS "/stats.h",
+        RLOCK_TEST_HEADERS "/leader.h", RLOCK_TEST_HEADERS "/admin.h"};
     char *text = calloc(1, 1 << 20);
     size_t len = 0;
 
@@ -323,6 +325,7 @@ void call_all(const struct stage *stage)
     struct rlock_info info = RLOCK_INFO_INIT;
     struct rlock_grant grant = RLOCK_GRANT_INIT;
     struct rlock_stats stats = RLOCK_STATS_INIT;
+    struct rlock_leader *leader;
 
     (void)record(HELD, rlock_held(stage->lock, 0, &grant));
     (void)extend(stage->lock);
@@ -344,6 +347,17 @@ void call_all(const struct stage *stage)
         (void)record(SCAN, rlock_admin_scan(stage->client, NULL, pass_key, NULL));
     }
     call_async(stage->lock);
+    leader = make_leader(stage->lock);
+    (void)record(LEADER_RESIGN, rlock_leader_resign(leader));
+    leader = rlock_leader_free(leader);
+}
+
+struct rlock_leader *make_leader(struct rlock_handle *lock)
+{
+    struct rlock_leader *leader = NULL;
+
+    (void)record(LEADER_NEW, rlock_leader_new(lock, NULL, &leader));
+    return leader;
 }
 
 void pass_member(const struct rlock_member *member, void *unused)

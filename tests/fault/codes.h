@@ -7,6 +7,7 @@
 #define RLOCK_TEST_FAULT_CODES_H
 
 #include <rlock/admin.h>
+#include <rlock/leader.h>
 #include <rlock/stats.h>
 
 #include "support/fixture.h"
@@ -38,6 +39,8 @@ enum function {
     OWNER_END,
     STATS,
     METRICS,
+    LEADER_NEW,
+    LEADER_RESIGN,
     FUNCTIONS
 };
 
@@ -75,6 +78,8 @@ int adopt(struct rlock_handle *lock, const char *text);
 /* The async calls, each once; and all that a lock and its client have. */
 void call_async(struct rlock_handle *lock);
 void call_all(const struct stage *stage);
+/* Makes a candidate. */
+struct rlock_leader *make_leader(struct rlock_handle *lock);
 
 rlock_found_fn pass_key;
 rlock_member_fn pass_member;

@@ -64,6 +64,7 @@ static void call_while_closing(const struct rlock_loss *loss, void *payload)
 void play_closed(struct fixture *f)
 {
     struct rlock_client_opts opts = opts_of(proxy_url(f->proxy));
+    struct rlock_leader *leader;
     struct stage stage;
 
     begin_scene(f, "a client that is closed");
@@ -71,9 +72,12 @@ void play_closed(struct fixture *f)
     opts.payload = &stage;
     open_stage(&stage, f, opts);
     assert_code(lock_for(stage.lock, 5000), 0);
+    leader = make_leader(stage.lock);
     (void)rlock_client_close(stage.client);
     stage.client = NULL;
     call_all(&stage);
+    (void)record(LEADER_RESIGN, rlock_leader_resign(leader));
+    leader = rlock_leader_free(leader);
     close_stage(&stage);
 }
 
@@ -125,12 +129,14 @@ void play_fork(struct fixture *f)
     struct rlock_client_opts opts = opts_of(proxy_url(f->proxy));
     struct rlock_handle *nobody = NULL;
     struct stage stage, looped;
+    struct rlock_leader *leader;
     struct group group;
     pid_t child;
     int status;
 
     begin_scene(f, "a child of fork");
     open_stage(&stage, f, opts);
+    leader = make_leader(stage.lock);
     opts.flags = RLOCK_CLIENT_USER_LOOP;
     open_stage(&looped, f, opts);
     open_group(&group, f, -1, false);
@@ -143,11 +149,13 @@ void play_fork(struct fixture *f)
         (void)record(OWNER_END, rlock_owner_end(stage.client, 1));
         (void)record(MULTI_NEW, rlock_multi_new(group.members, 2, NULL, &nobody));
         (void)record(REDLOCK_NEW, rlock_redlock_new(group.members, 2, NULL, &nobody));
+        (void)record(LEADER_RESIGN, rlock_leader_resign(leader));
         _exit(0);
     }
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
+    leader = rlock_leader_free(leader);
     close_group(&group);
     free_group(&group);
     close_stage(&looped);
@@ -209,6 +217,13 @@ static void begin_call(void *payload)
     }
 }
 
+static void make_candidate(void *payload)
+{
+    const struct stage *stage = payload;
+
+    (void)rlock_leader_free(make_leader(stage->lock));
+}
+
 static void call_lock(void *payload)
 {
     call_all(payload);
@@ -235,6 +250,7 @@ void play_memory(struct fixture *f)
     starve(make_locks, &group);
     starve(make_cancel, NULL);
     starve(begin_call, &stage);
+    starve(make_candidate, &stage);
     starve(call_lock, &stage);
     starve(extend_group, &group);
     close_stage(&stage);

@@ -26,7 +26,16 @@ static void play_on(struct fixture *f, const char *name, struct rlock_client_opt
 
 static void play_free(struct fixture *f)
 {
+    struct rlock_leader *leader;
+    struct stage stage;
+
     play_on(f, "a free lock", opts_of(proxy_url(f->proxy)));
+    open_stage(&stage, f, opts_of(proxy_url(f->proxy)));
+    leader = make_leader(stage.lock);
+    assert_true(TEST_EVENTUALLY(rlock_leader_is_leading(leader), 10000));
+    assert_code(record(LEADER_RESIGN, rlock_leader_resign(leader)), 0);
+    leader = rlock_leader_free(leader);
+    close_stage(&stage);
 }
 
 static void play_held(struct fixture *f)
@@ -305,6 +314,17 @@ static void play_texts(struct rlock_handle *lock)
     (void)record(ASYNC, rlock_adopt_async(lock, GONE, NULL, NULL, NULL, NULL));
 }
 
+static void play_no_leader(struct rlock_client *client)
+{
+    struct rlock_handle *lock = NULL;
+
+    (void)record(LEADER_RESIGN, rlock_leader_resign(NULL));
+    (void)make_leader(NULL);
+    assert_code(rlock_read_new(client, "a", NULL, &lock), 0);
+    (void)make_leader(lock);
+    lock = rlock_free(lock);
+}
+
 static void play_arguments(struct fixture *f)
 {
     struct rlock_client_opts bad = opts_of("nonsense://");
@@ -361,6 +381,7 @@ static void play_arguments(struct fixture *f)
     (void)record(STATS, rlock_client_stats(NULL, NULL));
     (void)record(METRICS, (int)rlock_metrics(NULL, 1, NULL, 0));
     (void)record(OWNER_END, rlock_owner_end(stage.client, 4711));
+    play_no_leader(stage.client);
     close_stage(&stage);
 }
 

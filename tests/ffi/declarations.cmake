@@ -1,5 +1,5 @@
 # What is left of the headers with RLOCK_PLAIN goes to OUT: declarations, and nothing that a parser of them alone may not know.
-execute_process(COMMAND ${CC} -E -P -DRLOCK_PLAIN ${INCLUDE} -include rlock/stats.h -include rlock/admin.h -x c /dev/null
+execute_process(COMMAND ${CC} -E -P -DRLOCK_PLAIN ${INCLUDE} -include rlock/leader.h -include rlock/stats.h -include rlock/admin.h -x c /dev/null
     OUTPUT_VARIABLE text ERROR_VARIABLE errors RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
     message(FATAL_ERROR "${errors}")

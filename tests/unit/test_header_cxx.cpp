@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public header alone, first in its file, as C++11 and all that came after it see it. */
 #include <rlock/admin.h>
+#include <rlock/leader.h>
 #include <rlock/rlock.h>
 #include <rlock/stats.h>
 

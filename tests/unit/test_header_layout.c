@@ -5,6 +5,7 @@
  * for processors with 64 and with 32 bits, with -Wpadded, and never run.
  */
 #include <rlock/admin.h>
+#include <rlock/leader.h>
 #include <rlock/stats.h>
 #include <stddef.h>
 
@@ -173,6 +174,23 @@ AT(finding, subject, 16, 8)
 AT(finding, text, 24, 12)
 AT(finding, level, 32, 16)
 AT(finding, code, 36, 20)
+
+SIZE(term, 48, 40)
+AT(term, size, 0, 0)
+AT(term, name, 8, 4)
+AT(term, number, 16, 8)
+AT(term, token, 24, 16)
+AT(term, owner, 32, 24)
+AT(term, event, 40, 32)
+AT(term, reason, 44, 36)
+
+SIZE(leader_opts, 48, 32)
+AT(leader_opts, size, 0, 0)
+AT(leader_opts, on_term, 8, 4)
+AT(leader_opts, payload, 16, 8)
+AT(leader_opts, reserved, 24, 12)
+AT(leader_opts, rest_ms, 32, 16)
+AT(leader_opts, margin_ms, 40, 24)
 
 SIZE(histogram, 240, 240)
 AT(histogram, counts, 0, 0)

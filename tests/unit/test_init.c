@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Structs that rlock_init() makes empty, for languages without our macros. */
+#include <rlock/leader.h>
 #include <rlock/stats.h>
 
 #include "support/test.h"
