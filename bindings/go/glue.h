@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rlock/leader.h>
 #include <rlock/rlock.h>
 #include <rlock/stats.h>
 
@@ -15,6 +16,7 @@
 typedef const struct rlock_loss glue_const_loss; /* cgo has no const of its own */
 typedef const struct rlock_log_line glue_const_line;
 typedef const struct rlock_trace glue_const_trace;
+typedef const struct rlock_term glue_const_term;
 
 void rlockDone(uintptr_t payload);
 void rlockLost(glue_const_loss *loss, uintptr_t payload);
@@ -22,6 +24,7 @@ void rlockLogLine(glue_const_line *line, uintptr_t payload);
 void rlockAddress(struct rlock_address *address, uintptr_t payload);
 int rlockLogin(struct rlock_login *login, uintptr_t payload);
 void rlockTrace(glue_const_trace *trace, uintptr_t context, uintptr_t payload);
+void rlockTerm(glue_const_term *term, uintptr_t payload);
 
 static inline void glue_done(struct rlock_op *op, void *payload)
 {
@@ -53,6 +56,11 @@ static inline void glue_trace(const struct rlock_trace *trace, void *payload)
 {
     /* The context is a number, which Go must not read as a pointer. */
     rlockTrace(trace, (uintptr_t)trace->context, (uintptr_t)payload);
+}
+
+static inline void glue_term(const struct rlock_term *term, void *payload)
+{
+    rlockTerm(term, (uintptr_t)payload);
 }
 
 /* ---- Calls, each with the failure of its own thread ---- */
@@ -179,6 +187,23 @@ static inline int glue_stats(const struct rlock_client *client, struct rlock_sta
                              struct rlock_failure **ret_failure)
 {
     return glue_failed(rlock_client_stats(client, ret_stats), ret_failure);
+}
+
+static inline int glue_leader_new(struct rlock_handle *lock, int64_t margin_ms, int64_t rest_ms,
+                                  uintptr_t payload, struct rlock_leader **ret_leader,
+                                  struct rlock_failure **ret_failure)
+{
+    struct rlock_leader_opts *opts =
+        RLOCK_LEADER_OPTS(.on_term = glue_term, .payload = (void *)payload, .rest_ms = rest_ms,
+                          .margin_ms = margin_ms);
+
+    return glue_failed(rlock_leader_new(lock, opts, ret_leader), ret_failure);
+}
+
+static inline int glue_leader_resign(struct rlock_leader *leader,
+                                     struct rlock_failure **ret_failure)
+{
+    return glue_failed(rlock_leader_resign(leader), ret_failure);
 }
 
 /* ---- Outcomes ---- */

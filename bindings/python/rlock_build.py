@@ -32,12 +32,18 @@ int rlock_py_take_back(struct rlock_handle *lock, uint64_t owner, const char *te
 int rlock_py_take_back_async(struct rlock_handle *lock, uint64_t owner, const char *text, int *live,
                              rlock_done_fn *done, void *payload, struct rlock_op **ret_op);
 void rlock_py_drop(struct rlock_op **op);
+struct rlock_py_leader { ...; };
+int rlock_py_leader_new(struct rlock_handle *lock, const struct rlock_leader_opts *opts, struct rlock_py_leader *holder);
+bool rlock_py_leader_is_leading(struct rlock_py_leader *holder);
+int rlock_py_leader_resign(struct rlock_py_leader *holder);
+void rlock_py_leader_free(struct rlock_py_leader *holder);
 extern "Python" void rlock_py_done(struct rlock_op *op, void *payload);
 extern "Python" void rlock_py_lost(const struct rlock_loss *loss, void *payload);
 extern "Python" void rlock_py_log(const struct rlock_log_line *line, void *payload);
 extern "Python" int rlock_py_login(struct rlock_login *login, void *payload);
 extern "Python" void rlock_py_address(struct rlock_address *address, void *payload);
 extern "Python" void rlock_py_trace(const struct rlock_trace *trace, void *payload);
+extern "Python" void rlock_py_term(const struct rlock_term *term, void *payload);
 """
 
 # These steps are in C because a signal handler of Python, or another thread, could come between them in Python.
@@ -45,8 +51,48 @@ extern "Python" void rlock_py_trace(const struct rlock_trace *trace, void *paylo
 # level too. While it goes on no other call can give the level up; a detach that fails makes the level live again. UNSEEN: the
 # program did not receive the text of the detach. Then the adoption of this text takes the level back.
 SOURCE = """
+#include <pthread.h>
+#include <rlock/leader.h>
 #include <rlock/rlock.h>
 #include <rlock/stats.h>
+
+/* A signal handler of Python, or another thread, may free the candidate at any moment. */
+struct rlock_py_leader {
+    pthread_mutex_t mutex;
+    struct rlock_leader *leader; /* NULL: it is freed */
+};
+
+static int rlock_py_leader_new(struct rlock_handle *lock, const struct rlock_leader_opts *opts,
+                               struct rlock_py_leader *holder)
+{
+    (void)pthread_mutex_init(&holder->mutex, NULL);
+    return rlock_leader_new(lock, opts, &holder->leader);
+}
+
+static bool rlock_py_leader_is_leading(struct rlock_py_leader *holder)
+{
+    (void)pthread_mutex_lock(&holder->mutex);
+    bool is_leading = rlock_leader_is_leading(holder->leader);
+    (void)pthread_mutex_unlock(&holder->mutex);
+    return is_leading;
+}
+
+static int rlock_py_leader_resign(struct rlock_py_leader *holder)
+{
+    (void)pthread_mutex_lock(&holder->mutex);
+    int code = rlock_leader_resign(holder->leader);
+    (void)pthread_mutex_unlock(&holder->mutex);
+    return code;
+}
+
+static void rlock_py_leader_free(struct rlock_py_leader *holder)
+{
+    (void)pthread_mutex_lock(&holder->mutex);
+    struct rlock_leader *leader = holder->leader;
+    holder->leader = NULL;
+    (void)pthread_mutex_unlock(&holder->mutex);
+    rlock_leader_free(leader);
+}
 
 enum { OVER, LIVE, UNSEEN };
 
@@ -181,7 +227,7 @@ def needs(build: pathlib.Path) -> list:
 
 def declarations(includes: list) -> str:
     flags = [f"-I{directory}" for directory in includes]
-    headers = ("-include", "rlock/rlock.h", "-include", "rlock/stats.h", "-x", "c", "/dev/null")
+    headers = ("-include", "rlock/rlock.h", "-include", "rlock/leader.h", "-include", "rlock/stats.h", "-x", "c", "/dev/null")
     return run(os.environ.get("CC", "cc"), "-E", "-P", "-DRLOCK_PLAIN", *flags, *headers)
 
 
