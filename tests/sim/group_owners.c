@@ -400,6 +400,7 @@ void sim_owner_hears(struct rlock__member *member)
              (member->call.kind == RLOCK__RELEASE && member->call.code == RLOCK_EINDOUBT);
     while (unsure && (twin = sim_twin_next(owner, twin)) != NULL) {
         note_left(twin, place, RLOCK_ELOST);
+        twin->shared[place.server][place.key][place.side] |= twin->calling;
     }
 }
 
@@ -477,6 +478,9 @@ void sim_owner_done(struct sim_owner *owner)
     if (owner->taking) {
         note_lease(owner, code);
         all->grants += code == 0;
+    }
+    if (owner->taking && code == 0 && owner->group->count == 1 && !owner->group->lost) {
+        owner->told_at = RLOCK__NEVER; /* a loss that it was told of ended earlier levels */
     }
     all->refusals += code == RLOCK_EBUSY || code == RLOCK_ENOQUORUM || code == RLOCK_ETIMEDOUT;
     all->doubts += code == RLOCK_EINDOUBT;
