@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Eight processes are candidates for one lock. Leaders are killed, stopped for longer than a lease,
- * and resign. No two are leaders at the same time by their own belief, and a new one is elected in
- * time.
+ * Eight processes are candidates for one lock: on a server, on most of three, or behind Sentinels.
+ * Leaders are killed, stopped for longer than a lease, and resign; a server fails. No two are
+ * leaders at the same time by their own belief, and a new one is elected in time.
  *
  * A process asks all the time whether it is the leader. From the return of a call that said so to
  * the beginning of the last one that did it certainly believed it. It writes that down, and the
@@ -15,7 +15,9 @@
 #include <unistd.h>
 
 #include "support/clients.h"
+#include "support/sentinel.h"
 #include "support/stall.h"
+#include "support/user.h"
 
 enum { SEATS = 8, LEASE_MS = 1000, MARGIN_MS = 100, REST_MS = 50, TERMS = 4096, TURNS = 12 };
 
@@ -34,6 +36,8 @@ struct board {
 
 struct candidates {
     struct fixture *f;
+    const struct sentinels *sentinels; /* NULL: there are none */
+    const char *url;                   /* theirs */
     struct board *board;
     struct test_child *children[SEATS];
     int seat; /* of the child that is forked next */
@@ -65,16 +69,18 @@ static void believe(struct board *board, int seat, struct rlock_leader *leader)
 static int live(struct test_peer *peer, void *payload)
 {
     const struct candidates *all = payload;
-    const struct rlock_client_opts opts =
-        client_opts(all->f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
-    struct rlock_client *client = NULL;
-    struct rlock_handle *lock = NULL;
     struct rlock_leader *leader = NULL;
+    struct user *user;
 
     (void)peer;
-    TEST_CHECK(rlock_client_open(&opts, &client) == 0);
-    TEST_CHECK(rlock_reentrant_new(client, NAME, NULL, &lock) == 0);
-    TEST_CHECK(rlock_leader_new(lock, RLOCK_LEADER_OPTS(.rest_ms = REST_MS, .margin_ms = MARGIN_MS),
+    if (all->url != NULL) {
+        all->f->n = 1; /* for the client, the servers are one */
+        all->f->redlock = false;
+    }
+    user = user_open(all->f, *RLOCK_CLIENT_OPTS(.url = all->url, .renewed_lease_ms = LEASE_MS,
+                                                .op_timeout_ms = 1000, .connect_timeout_ms = 1000));
+    TEST_CHECK(rlock_leader_new(user->lock,
+                                RLOCK_LEADER_OPTS(.rest_ms = REST_MS, .margin_ms = MARGIN_MS),
                                 &leader) == 0);
     while (!atomic_load(&all->board->is_over)) {
         if (rlock_leader_is_leading(leader)) {
@@ -83,8 +89,7 @@ static int live(struct test_peer *peer, void *payload)
         (void)usleep(200);
     }
     rlock_leader_free(leader);
-    rlock_free(lock);
-    rlock_client_close(client);
+    user_close(user);
     return 0;
 }
 
@@ -159,27 +164,108 @@ static void check(const struct board *board)
     assert_true(n > TURNS);
 }
 
+/* fault: after a third of the terms; heal: after two thirds. */
+static void run(struct candidates *all, void (*fault)(struct candidates *),
+                void (*heal)(struct candidates *))
+{
+    all->board =
+        mmap(NULL, sizeof(*all->board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    TEST_CHECK(all->board != MAP_FAILED);
+    for (int seat = 0; seat < SEATS; seat++) {
+        sit_down(all, seat);
+    }
+    (void)await_other(all, -1, 5000);
+    for (int turn = 0; turn < TURNS; turn++) {
+        if (fault != NULL && turn % (TURNS / 3) == 0 && turn > 0) {
+            (turn == TURNS / 3 ? fault : heal)(all);
+        }
+        end_term(all, turn);
+    }
+    atomic_store(&all->board->is_over, true);
+    for (int seat = 0; seat < SEATS; seat++) {
+        assert_int_equal(test_child_wait(all->children[seat], 10000), 0);
+    }
+    check(all->board);
+    TEST_CHECK(munmap(all->board, sizeof(*all->board)) == 0);
+}
+
 LOCK_TEST(no_two_candidates_lead_while_leaders_are_killed_and_stopped_and_resign, f)
 {
-    struct candidates all = {.f = f};
-
     if (!MAY_START_THREADS) {
         skip();
     }
-    all.board =
-        mmap(NULL, sizeof(*all.board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    TEST_CHECK(all.board != MAP_FAILED);
-    for (int seat = 0; seat < SEATS; seat++) {
-        sit_down(&all, seat);
+    run(&(struct candidates){.f = f}, NULL, NULL);
+}
+
+/* ---- A RedLock, and a server of its three that stands still ---- */
+
+static void freeze_first(struct candidates *all)
+{
+    test_server_freeze(all->f->servers[0]);
+}
+
+static void thaw_first(struct candidates *all)
+{
+    test_server_thaw(all->f->servers[0]);
+}
+
+FIXTURE_WITH_TEST(no_two_candidates_for_a_redlock_lead_while_a_server_stands_still, f, .servers = 3)
+{
+    if (!MAY_START_THREADS) {
+        skip();
     }
-    (void)await_other(&all, -1, 5000);
-    for (int turn = 0; turn < TURNS; turn++) {
-        end_term(&all, turn);
+    run(&(struct candidates){.f = f}, freeze_first, thaw_first);
+}
+
+/* ---- Sentinels, and a primary that stands still and goes on after it was replaced ---- */
+
+struct deployment {
+    struct fixture f;
+    struct sentinels sentinels;
+    char url[200];
+};
+
+static const struct test_server_opts over_tcp = {.transport = TEST_TCP};
+
+static void begin(struct deployment *d)
+{
+    fixture_open(&d->f,
+                 &(struct fixture_opts){.kind = &kind_reentrant, .servers = 3, .server = over_tcp});
+    sentinels_start(&d->sentinels, d->f.servers, d->f.n, &over_tcp, NULL);
+    sentinels_url(&d->sentinels, d->url, sizeof(d->url));
+}
+
+static void end(struct deployment *d)
+{
+    sentinels_stop(&d->sentinels);
+    test_server_kill(d->f.server); /* it may have what nobody took from it any more */
+    test_server_restart(d->f.server, false);
+    fixture_close(&d->f);
+}
+
+static void replace_primary(struct candidates *all)
+{
+    struct test_server *first = all->f->servers[0];
+
+    test_server_freeze(first);
+    for (size_t i = 0; i < SENTINELS; i++) {
+        assert_true(TEST_EVENTUALLY(!sentinel_names(all->sentinels->each[i], first), 30000));
     }
-    atomic_store(&all.board->is_over, true);
-    for (int seat = 0; seat < SEATS; seat++) {
-        assert_int_equal(test_child_wait(all.children[seat], 10000), 0);
+    test_server_thaw(first);
+    assert_true(TEST_EVENTUALLY(find_leader(all, -1) >= 0, 20000));
+}
+
+static void do_nothing(struct candidates *all)
+{
+    (void)all;
+}
+
+TEST_AROUND(no_two_candidates_lead_while_a_primary_is_replaced, struct deployment, d, begin(d),
+            end(d))
+{
+    if (!MAY_START_THREADS) {
+        skip();
     }
-    check(all.board);
-    TEST_CHECK(munmap(all.board, sizeof(*all.board)) == 0);
+    run(&(struct candidates){.f = &d->f, .sentinels = &d->sentinels, .url = d->url},
+        replace_primary, do_nothing);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client behind Sentinels: while nothing happens, and when the primary fails. */
 #include <rlock/admin.h>
+#include <rlock/leader.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -268,6 +270,80 @@ SENTINEL_TEST(a_hold_that_the_failover_lost_is_told_at_once, d)
     assert_code(rlock_lock_for(rival, 20000, NULL, NULL), 0);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
     assert_code(rlock_unlock(rival), 0);
+    restart_primary(d);
+}
+
+/* ---- Leader election ---- */
+
+/* What ended the last term; 0: none has ended. */
+static void note_end(const struct rlock_term *term, void *payload)
+{
+    if (term->event == RLOCK_TERM_DEPOSED) {
+        atomic_store((_Atomic int *)payload, (int)term->reason);
+    }
+}
+
+static struct rlock_leader *candidate_new(struct deployment *d, int acks, _Atomic int *reason)
+{
+    const struct rlock_client_opts opts = {.size = sizeof(opts), .url = d->url, .acks = acks};
+    struct rlock_leader *leader = NULL;
+
+    assert_code(
+        rlock_leader_new(lock_new(&d->f, client_open_with(&d->f, &opts)),
+                         RLOCK_LEADER_OPTS(.rest_ms = 100, .on_term = note_end, .payload = reason),
+                         &leader),
+        0);
+    return leader;
+}
+
+SENTINEL_TEST(a_leader_stays_one_when_its_primary_is_replaced, d)
+{
+    _Atomic int reason = 0;
+    struct rlock_leader *leader, *other;
+
+    if (!MAY_START_THREADS) {
+        skip();
+    }
+    leader = candidate_new(d, RLOCK_ACKS_AUTO, &reason);
+    assert_true(TEST_EVENTUALLY(rlock_leader_is_leading(leader), 10000));
+    other = candidate_new(d, RLOCK_ACKS_AUTO, &reason);
+    await_copied(d->f.servers[0]);
+    test_server_kill(d->f.servers[0]);
+    assert_true(TEST_EVENTUALLY(is_replaced(d), 30000));
+    assert_true(STAYS(rlock_leader_is_leading(leader) && !rlock_leader_is_leading(other), 2000));
+    assert_int_equal(atomic_load(&reason), 0);
+    assert_code(rlock_leader_resign(leader), 0);
+    assert_true(TEST_EVENTUALLY(rlock_leader_is_leading(other), 20000));
+    assert_false(rlock_leader_is_leading(leader));
+    assert_null(rlock_leader_free(leader));
+    assert_null(rlock_leader_free(other));
+    restart_primary(d);
+}
+
+/* The replicas have lost their connection to the primary before the election. */
+SENTINEL_TEST(a_leader_whose_hold_a_failover_lost_is_deposed_at_once, d)
+{
+    _Atomic int reason = 0;
+    struct rlock_leader *leader;
+    int64_t replaced_us;
+
+    if (!MAY_START_THREADS) {
+        skip();
+    }
+    test_server_freeze(d->f.servers[1]);
+    test_server_freeze(d->f.servers[2]);
+    test_server_do(d->f.servers[0], "CLIENT KILL TYPE replica");
+    leader = candidate_new(d, RLOCK_ACKS_OFF, &reason);
+    assert_true(TEST_EVENTUALLY(rlock_leader_is_leading(leader), 10000));
+    test_server_kill(d->f.servers[0]);
+    test_server_thaw(d->f.servers[1]);
+    test_server_thaw(d->f.servers[2]);
+    assert_true(TEST_EVENTUALLY(is_replaced(d), 30000));
+    replaced_us = test_now_us();
+    assert_took(expect_loss(&d->f, RLOCK_LOST_NOT_REPLICATED) - replaced_us, 0, 2000);
+    assert_true(TEST_EVENTUALLY(atomic_load(&reason) == RLOCK_LOST_NOT_REPLICATED, 1000));
+    assert_true(TEST_EVENTUALLY(rlock_leader_is_leading(leader), 20000)); /* elected again */
+    assert_null(rlock_leader_free(leader));
     restart_primary(d);
 }
 
