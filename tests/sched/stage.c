@@ -11,8 +11,9 @@
 
 #define PIECE_US (20 * RLOCK__MS)
 /* Bytes that may have to go out before a call's own: of each of four actors the texts of an acquire
- * (10 kB in a fair lock) and of a release (5 kB) that the server does not know. */
-#define SENT_MAX 60000
+ * (12 kB for several locks at once) and of a release (13 kB for a write lock) that the server does
+ * not know. */
+#define SENT_MAX 120000
 
 struct stage stage;
 
