@@ -249,17 +249,20 @@ LOCK_TEST(a_leader_is_deposed_by_its_margin_before_the_validity_ends, f)
 {
     const int64_t lease_ms = test_ms(1500), margin_ms = lease_ms / 3;
     struct rlock_handle *lock = lock_new(f, client_open_renewing(f, lease_ms));
-    struct terms terms = TERMS;
+    atomic_bool may_return = true;
+    struct terms terms = {.mutex = PTHREAD_MUTEX_INITIALIZER, .may_return = &may_return};
     struct rlock_leader *leader = leader_new(lock, &terms, margin_ms);
     int64_t left_ms, since_us;
 
     await_elected(&terms, 1);
     test_server_freeze(f->server);
+    atomic_store(&may_return, false); /* it has the lock until then */
     since_us = test_now_us();
     assert_true(TEST_EVENTUALLY(!rlock_leader_is_leading(leader), 5000));
     left_ms = rlock_valid_ms_as(lock, terms.last.owner);
     assert_in_range(left_ms, 0, margin_ms);
     assert_true(left_ms > 0 || test_missed(since_us, margin_ms * 500));
+    atomic_store(&may_return, true);
     await_ended(&terms, 1, RLOCK_TERM_DEPOSED, RLOCK_LOST_EXPIRED);
     test_server_thaw(f->server);
     await_elected(&terms, 2);
