@@ -123,6 +123,17 @@ func (s *server) keys() []string {
 	return keys
 }
 
+// left returns the keys that locks must not leave. Tokens stay, and for a minute the marks that keep a turn for readers.
+func (s *server) left() []string {
+	return slices.DeleteFunc(s.keys(), func(key string) bool {
+		if strings.HasPrefix(key, "rlock_wait:") {
+			entries := s.command("ZRANGE", key, "0", "-1")
+			return !slices.ContainsFunc(entries, func(entry string) bool { return !strings.HasPrefix(entry, "~") })
+		}
+		return strings.Contains(key, "token")
+	})
+}
+
 func (s *server) signal(signal syscall.Signal) {
 	if err := s.process.Signal(signal); err != nil {
 		s.t.Fatal(err)

@@ -46,13 +46,28 @@ class Witness:
         return self.path.stat().st_size
 
 
-def keys(url):
-    """All keys of a server."""
+def ask(url, command):
+    """The strings of a server's answer."""
     with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as answer:
         connection.connect(url[len("unix://") :])
-        connection.sendall(b"KEYS *\r\n")
+        connection.sendall(command.encode() + b"\r\n")
         count = int(answer.readline()[1:])
         return [answer.readline() and answer.readline().strip().decode() for _ in range(count)]
+
+
+def keys(url):
+    """All keys of a server."""
+    return ask(url, "KEYS *")
+
+
+def left(url):
+    """The keys that locks must not leave. Tokens stay, and for a minute the marks that keep a turn for readers."""
+    return [
+        key
+        for key in keys(url)
+        if "token" not in key
+        and not (key.startswith("rlock_wait:") and all(entry[0] == "~" for entry in ask(url, f"ZRANGE {key} 0 -1")))
+    ]
 
 
 class Servers:

@@ -16,7 +16,7 @@ import time
 import weakref
 
 import pytest
-from conftest import keys, until
+from conftest import keys, left, until
 
 import rlock
 
@@ -340,5 +340,5 @@ def test_random_threads_and_tasks_exclude_each_other_and_leave_nothing(servers):
         client.close()
     for side in (field.threads, field.tasks):
         assert sum(loss.levels for loss in side.reported) == side.expected, f"seed {SEED}"
-    until(lambda: not any(key for key in keys(url) if "token" not in key), f"seed {SEED}: {keys(url)} are left", 5)
+    until(lambda: not left(url), f"seed {SEED}: {keys(url)} are left", 5)
     print(f"{field.ops} calls, seed {SEED}; holds {field.taken}; lost {field.threads.expected}, {field.tasks.expected}")
