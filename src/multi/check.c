@@ -7,6 +7,7 @@
 #include <assert.h>
 
 #include "lock/core/check.h"
+#include "multi/view.h"
 
 static bool runs(const struct rlock__member *member)
 {
@@ -22,6 +23,15 @@ static bool may_speak(const struct rlock__member *member)
            (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0;
 }
 
+/* Whether the member counts for the validity of the group. */
+static bool is_shown(const struct rlock__member *member)
+{
+    const struct rlock__group *group = member->group;
+
+    return group->count > 0 &&
+           atomic_load(&group->view->members[member - group->members].shown) != NULL;
+}
+
 static void check_member(const struct rlock__member *member)
 {
     const struct rlock__group *group = member->group;
@@ -33,6 +43,7 @@ static void check_member(const struct rlock__member *member)
     assert(RLOCK__IMPLIES(member->state == RLOCK__MEMBER_LEAVING, member->levels > 0));
     assert(RLOCK__IMPLIES(member->state == RLOCK__MEMBER_EXTENDING, member->levels > 0));
     assert(RLOCK__IMPLIES(member->levels > 0, member->view != NULL));
+    assert(RLOCK__IMPLIES(is_shown(member), rlock__member_staying(member) > 0));
     assert(member->renewed_from <= member->levels);
     assert(RLOCK__IMPLIES(member->rests, member->renewed_from != 0));
     assert(RLOCK__IMPLIES(member->todo.begin || member->todo.give_up, member->running));

@@ -280,18 +280,12 @@ void rlock__group_cancel(struct rlock__group *group, int code, int64_t now)
 
 /* ---- Levels that are owed ---- */
 
-/* The levels of a member that no release is giving up. */
-static uint32_t staying(const struct rlock__member *member)
-{
-    return member->levels - (member->state == RLOCK__MEMBER_LEAVING);
-}
-
 /* The owner has given up all levels: ends the renewal of the members. */
 static void end_renewal(struct rlock__group *group, struct rlock__group_step *ret_step)
 {
     RLOCK__EACH_MEMBER(member, group) {
         if (!member->rests && member->renewed_from != 0 &&
-            member->renewed_from <= staying(member)) {
+            member->renewed_from <= rlock__member_staying(member)) {
             member->rests = true;
             ret_step->actions[ret_step->n++] = (struct rlock__action){
                 .core = member->spec->core, .member = member, .todo = {.end_renewal = true}};

@@ -121,6 +121,12 @@ struct rlock__member {
     struct rlock__member *next_hit;  /* the driver's: the next member that a loss concerns */
 };
 
+/* The levels of a member that no release is giving up. */
+static inline uint32_t rlock__member_staying(const struct rlock__member *member)
+{
+    return member->levels - (member->state == RLOCK__MEMBER_LEAVING);
+}
+
 /* What an effort to take or extend a group wants, and what it took. */
 struct rlock__effort {
     int64_t wait_us;  /* 0: one attempt; negative: for ever */

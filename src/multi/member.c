@@ -2,6 +2,7 @@
 /* The members of a group: their calls, the results of these, and their listeners. */
 #include "lock/server/route.h"
 #include "multi/internal.h"
+#include "multi/view.h"
 
 /* Prepares a call of the member, to be begun. Returns it for more inputs. */
 static struct rlock__call *begin(struct rlock__member *member, enum rlock__call_kind kind)
@@ -71,6 +72,7 @@ static void leave(struct rlock__member *member)
     struct rlock__call *call = begin(member, RLOCK__RELEASE);
 
     member->state = RLOCK__MEMBER_LEAVING;
+    rlock__group_view_show_member(member);
     member->todo.finalize = false;
     call->provisional = member->provisional;
     call->renewed = member->renewed_from == member->levels && !member->rests;
@@ -160,7 +162,7 @@ void rlock__group_shed(struct rlock__group *group)
 void rlock__member_settle_renewal(struct rlock__member *member)
 {
     const struct rlock__group *group = member->group;
-    bool stays = member->levels > (member->state == RLOCK__MEMBER_LEAVING);
+    bool stays = rlock__member_staying(member) > 0;
 
     if (group->spec->ops->counts_alone && group->renewed_from == 0 && group->count > 0 &&
         member->renewed_from != 0 && stays && member->state != RLOCK__MEMBER_TAKING) {

@@ -59,6 +59,19 @@ static bool keep(struct rlock__shown *first, struct rlock__view *view)
     return true;
 }
 
+void rlock__group_view_show_member(const struct rlock__member *member)
+{
+    struct rlock__group_view *view = member->group->view;
+    size_t i = (size_t)(member - member->group->members);
+    struct rlock__view *held = rlock__member_staying(member) > 0 ? member->view : NULL;
+
+    if (view != NULL && member->group->count > 0) {
+        bool shows = held != NULL && keep(&view->members[i].all, held);
+
+        atomic_store(&view->members[i].shown, shows ? held : NULL);
+    }
+}
+
 void rlock__group_view_show(const struct rlock__group *group)
 {
     struct rlock__group_view *view = group->view;
@@ -66,11 +79,8 @@ void rlock__group_view_show(const struct rlock__group *group)
     if (view == NULL) {
         return;
     }
-    for (size_t i = 0; group->count > 0 && i < group->spec->n; i++) {
-        struct rlock__view *held = group->members[i].view;
-        bool shows = held != NULL && keep(&view->members[i].all, held);
-
-        atomic_store(&view->members[i].shown, shows ? held : NULL);
+    RLOCK__EACH_MEMBER(member, group) {
+        rlock__group_view_show_member(member);
     }
     atomic_store(&view->count, group->lost ? 0 : rlock__group_left(group));
     atomic_store(&view->over, rlock__group_left(group) == 0);

@@ -242,3 +242,31 @@ FIXTURE_WITH_TEST(a_minority_in_doubt_leaves_the_answer_to_the_others, f, .serve
     }
     assert_code(user_visit(user, 5000, NULL), 0);
 }
+
+/* The release of a member waits behind another call of the owner, which the server does not answer.
+ * What is left of the validity of that hold proves nothing: the release may run at any moment. */
+FIXTURE_WITH_TEST(a_member_that_is_being_released_does_not_count, f, .servers = 3,
+                  .proxy = PROXY_ON_UNIX)
+{
+    struct user *user = user_open(f, *RLOCK_CLIENT_OPTS(.op_timeout_ms = 10000));
+    const struct rlock_take *take = RLOCK_TAKE(.owner = 7);
+    struct waiter nested;
+    uint64_t requests;
+
+    assert_code(rlock_lock_for(user->lock, 20000, take, NULL), 0);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 3, 5000));
+    proxy_go_silent(f->proxies[2], PROXY_ANY, true);
+    requests = proxy_stats(f->proxies[2]).requests;
+    waiter_start_on(&nested, NULL, user->members[2], 20000, take);
+    assert_true(TEST_EVENTUALLY(proxy_stats(f->proxies[2]).requests > requests, 5000));
+    assert_code(rlock_unlock_as(user->lock, 7), 0);
+    assert_code(rlock_lock_for(user->lock, 5000, take, NULL), 0);
+    assert_true(rlock_is_valid_as(user->lock, 7));
+    user->clients[0] = rlock_client_close(user->clients[0]);
+    assert_false(rlock_is_valid_as(user->lock, 7));
+    assert_int_equal(user_wait_loss(user, 1), RLOCK_LOST_CLOSED);
+    proxy_go_silent(f->proxies[2], PROXY_ANY, false);
+    assert_code(waiter_join(&nested), 0);
+    assert_code(nested.unlock_code, 0);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
+}
