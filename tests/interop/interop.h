@@ -195,6 +195,10 @@ int pair_count(struct pair *pair);
 bool pair_is_awaited(struct pair *pair);
 bool pair_is_awaited_by(struct pair *pair, size_t listeners);
 
+/* Whether anybody listens on the channel that all libraries share, of standalone servers. A waiter
+ * of ours subscribes to it after it has entered its queue, if another library holds the lock. */
+bool pair_is_heard(struct pair *pair);
+
 /* Waits until as many stand in the queue of a fair lock or member, with a slot each, and nobody
  * else listens. For names without braces. */
 bool pair_is_queued(struct pair *pair, size_t n);

@@ -318,6 +318,20 @@ bool pair_is_awaited_by(struct pair *pair, size_t listeners)
             TEST_EVENTUALLY(sleeps(pair->holder) && sleeps(pair->waiter), PATIENCE_MS));
 }
 
+bool pair_is_heard(struct pair *pair)
+{
+    struct place places[MAX_MEMBERS];
+    const size_t n = list_places(pair, places);
+    bool is_heard = kind_is_redlock(pair->kind) || n == 0 || places[0].kind->channel == NULL;
+    char channel[512];
+
+    for (size_t i = 0; i < n && !is_heard; i++) {
+        name_after(places[i].kind->channel, &places[i], "", channel);
+        is_heard = count_on(places[i].server, "NUMSUB", channel) > 0;
+    }
+    return is_heard;
+}
+
 bool pair_is_queued(struct pair *pair, size_t n)
 {
     struct place places[MAX_MEMBERS];

@@ -172,8 +172,9 @@ static bool go(struct recorder *recorder, const struct step *step)
     case TELL:
         *waiting = pair_tell(pair, side, step->owner, step->what);
         recorder->n_waiting++;
-        return pair->kind->is_fair ? pair_is_queued(pair, recorder->n_waiting)
-                                   : pair_is_awaited(pair);
+        return pair->kind->is_fair
+                   ? pair_is_queued(pair, recorder->n_waiting)
+                   : pair_is_awaited(pair) && TEST_EVENTUALLY(pair_is_heard(pair), PATIENCE_MS);
     case COLLECT:
         recorder->n_waiting--;
         return pair_wait(pair, side, *waiting, PATIENCE_MS).ok;
