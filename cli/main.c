@@ -65,8 +65,6 @@ static const struct verb verbs[] = {
      "  rlock doctor --url rediss://locks.example:6380 --cacert ca.pem\n"},
 };
 
-/* Those that run a command. */
-#define COMMANDS (CLI_RUN | CLI_ELECT)
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
 /* What the commands exit with, apart from the status of the command that ran. */
@@ -75,7 +73,7 @@ static const struct {
     enum cli_exit status;
     const char *meaning;
 } exits[] = {
-    {CLI_ALL & ~COMMANDS, CLI_EXIT_OK, "done"},
+    {CLI_ALL & ~CLI_COMMANDS, CLI_EXIT_OK, "done"},
     {CLI_ALL, CLI_EXIT_USAGE, "wrong usage"},
     {CLI_ALL & ~CLI_RELEASE, CLI_EXIT_REFUSED, "the server refused the request"},
     {CLI_RELEASE, CLI_EXIT_REFUSED,
@@ -84,7 +82,7 @@ static const struct {
     {CLI_BREAK, CLI_EXIT_UNREACHABLE, "the server cannot be reached, or the outcome is in doubt"},
     {CLI_EXTEND | CLI_RELEASE, CLI_EXIT_UNREACHABLE,
      "the server cannot be reached, or the outcome is in doubt"},
-    {CLI_RUN | CLI_ELECT | CLI_ACQUIRE, CLI_EXIT_UNREACHABLE,
+    {CLI_COMMANDS | CLI_ACQUIRE, CLI_EXIT_UNREACHABLE,
      "the server cannot be reached, no quorum, or the outcome is in doubt"},
     {CLI_RUN, CLI_EXIT_LOST, "the lock was lost while the command ran"},
     {CLI_ACQUIRE, CLI_EXIT_LOST,
@@ -97,14 +95,14 @@ static const struct {
     {CLI_BREAK, CLI_EXIT_BUSY, "the holder changed meanwhile"},
     {CLI_RUN | CLI_ACQUIRE, CLI_EXIT_TIMED_OUT, "the wait ended without the lock"},
     {CLI_ALL, CLI_EXIT_OWN, "rlock itself failed"},
-    {COMMANDS, CLI_EXIT_NOT_EXECUTABLE, "the command cannot be executed"},
-    {COMMANDS, CLI_EXIT_NOT_FOUND, "the command was not found"},
+    {CLI_COMMANDS, CLI_EXIT_NOT_EXECUTABLE, "the command cannot be executed"},
+    {CLI_COMMANDS, CLI_EXIT_NOT_FOUND, "the command was not found"},
 };
 
 static void print_exits(enum cli_verb verb)
 {
     (void)fputs("\nExit status:\n", stdout);
-    if ((verb & COMMANDS) != 0) {
+    if ((verb & CLI_COMMANDS) != 0) {
         (void)fputs("    N  the exit status of the command; 128+N if signal N killed it\n", stdout);
     }
     for (size_t i = 0; i < sizeof(exits) / sizeof(exits[0]); i++) {
@@ -134,7 +132,7 @@ static int help_on(const struct verb *verb)
 {
     printf("Usage: rlock %s %s\n%s\nOptions:\n", verb->name, verb->synopsis, verb->help);
     cli_options_describe(verb->verb);
-    if ((verb->verb & (COMMANDS | CLI_ACQUIRE | CLI_EXTEND)) != 0) {
+    if ((verb->verb & (CLI_COMMANDS | CLI_ACQUIRE | CLI_EXTEND)) != 0) {
         (void)fputs("\nA TIME is 300ms, 2s, 1m, 1h, or a bare number of seconds.\n", stdout);
     }
     printf("\nExamples:\n%s", verb->examples);
@@ -145,7 +143,7 @@ static int help_on(const struct verb *verb)
 
 static int check_operands(const struct verb *verb, const struct cli_options *opts)
 {
-    const bool takes = (verb->verb & (COMMANDS | CLI_ACQUIRE)) != 0;
+    const bool takes = (verb->verb & (CLI_COMMANDS | CLI_ACQUIRE)) != 0;
 
     if (opts->n_names > 0 && opts->is_redlock) {
         return cli_usage("--redlock and --multi exclude each other: --redlock takes one NAME on "
@@ -157,7 +155,7 @@ static int check_operands(const struct verb *verb, const struct cli_options *opt
     if (opts->n_operands < verb->least || (takes && opts->n_operands + opts->n_names == 0)) {
         return cli_usage("usage: rlock %s %s", verb->name, verb->synopsis);
     }
-    if ((verb->verb & COMMANDS) != 0 && (opts->command == NULL || opts->command[0] == NULL)) {
+    if ((verb->verb & CLI_COMMANDS) != 0 && (opts->command == NULL || opts->command[0] == NULL)) {
         return cli_usage("missing \"-- COMMAND\": rlock %s %s", verb->name, verb->synopsis);
     }
     if (verb->most >= 0 && opts->n_operands > verb->most) {

@@ -155,7 +155,7 @@ static const char *set_sentinel_password_file(struct cli_options *opts, char *va
 
 #define TAKES (CLI_RUN | CLI_ACQUIRE)
 #define RENEWS (TAKES | CLI_ELECT)
-#define LOCKS (CLI_RUN | CLI_ELECT | TEXTS)
+#define LOCKS (CLI_COMMANDS | TEXTS)
 #define TEXTS (CLI_ACQUIRE | CLI_EXTEND | CLI_RELEASE)
 #define ANSWERS (CLI_INFO | CLI_LS | CLI_BREAK | CLI_DOCTOR)
 #define SWITCH(member) .does = SETS, .at = offsetof(struct cli_options, member)
@@ -377,7 +377,7 @@ int cli_options_parse(struct cli_options *opts, enum cli_verb verb, int argc, ch
                                  .acks = (verb & (LOCKS | CLI_DOCTOR)) != 0 ? RLOCK_ACKS_AUTO
                                                                             : RLOCK_ACKS_OFF};
     status = parse_words(opts, verb, argc, argv);
-    if (status == 0 && (verb & (CLI_RUN | CLI_ELECT)) == 0 &&
+    if (status == 0 && (verb & CLI_COMMANDS) == 0 &&
         opts->command != NULL) { /* names that start with - */
         const int rest = argc - (int)(opts->command - argv);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rlock run: takes the lock, runs the command, releases. rlock elect: the same, and again if the
- * lock was lost. The order of things matters: signals
- * cancel the wait until the lock is taken, are blocked before the command starts, and belong to the
- * command from then on.
+ * lock was lost. The order of things matters: signals cancel the wait until the lock is taken, are
+ * blocked before the command starts, and belong to the command from then on.
  */
 #include "child.h"
 #include "duration.h"

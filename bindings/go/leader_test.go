@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// candidate makes one whose terms go to a channel.
+// candidate makes a candidate for the lock, and a channel that receives its terms.
 func candidate(t *testing.T, lock *Lock) (*Leader, chan Term) {
 	t.Helper()
 	terms := make(chan Term, 100)

@@ -119,8 +119,8 @@ local function ask(name, receivers, since, asks)
 end
 
 -- Whether one in front is dead: unheard for a second, or asked four times in three seconds without an answer. The head
--- is asked, and when it is silent for a second all of ours are: a process that stands still has many. Who does not count
--- leaves what one that counts has noted, for as long as that one may need to come again.
+-- is asked, and when it is silent for a second all of ours are: a process that stands still has many. A caller that does
+-- not count listeners keeps the note of a caller that does, for as long as the latter may need to ask again.
 local function is_dead(name, receivers, old)
   local was, since, asks = old:match('^(-?%d+) (%d+) (%d+)$')
   was = tonumber(was)

@@ -168,7 +168,7 @@ static void leave(struct rlock_leader *leader)
 /* The term ends. */
 static void depose(struct rlock_leader *leader, int reason)
 {
-    leader->state = LEAVING; /* while it is told, there is nothing to resign */
+    leader->state = LEAVING; /* the callback cannot resign: the term is over */
     tell(leader, RLOCK_TERM_DEPOSED, reason);
     leave(leader);
 }

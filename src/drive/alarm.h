@@ -10,9 +10,10 @@
 #include "drive/group_op.h"
 
 struct rlock__alarm {
-    struct rlock__op
-        op;         /* finish and payload are inputs. finish begins with rlock__alarm_heard() */
-    uint64_t owner; /* input: it rings as well when this owner has lost a hold */
+    /* Inputs: op.finish, which begins with rlock__alarm_heard(), and op.payload; and the owner for
+     * whose losses the alarm rings as well. */
+    struct rlock__op op;
+    uint64_t owner;
     /* under the client's mutex */
     struct rlock__timer timer;
     bool is_rung;                     /* the dispatcher has it */
@@ -25,20 +26,21 @@ void rlock__alarm_add(struct rlock_client *client, struct rlock__alarm *alarm)
 /* Returns false if it has rung: then its finish is still to run. */
 bool rlock__alarm_remove(struct rlock_client *client, struct rlock__alarm *alarm)
     RLOCK__REQUIRES(core);
-/* Sets it, or moves it. One that has rung stays so. Once the client is closed, which rings it, no
- * alarm rings any more. */
+/* Sets the alarm, or moves it. An alarm that has rung is not set again before it was heard. The end
+ * of the client rings all alarms, and none can be set after that. */
 void rlock__alarm_set(struct rlock_client *client, struct rlock__alarm *alarm, int64_t at)
     RLOCK__REQUIRES(core);
-/* It has been heard. Returns the reason of the latest loss since the last call; 0: none. */
+/* The dispatcher has heard the alarm. Returns the reason of the latest loss since the last call;
+ * 0: none. */
 int rlock__alarm_heard(struct rlock__alarm *alarm) RLOCK__REQUIRES(core);
 
 /* ---- For drive ---- */
 
-/* Rings those that are due. */
+/* Rings the alarms that are due. */
 void rlock__alarms_ring(struct rlock_client *client, int64_t now) RLOCK__REQUIRES(core);
-/* Rings all: the client is closed. */
+/* The client is closed: rings all alarms. */
 void rlock__alarms_closed(struct rlock_client *client) RLOCK__REQUIRES(core);
-/* An owner has lost a hold. */
+/* An owner has lost a hold: rings the alarms of this owner. */
 void rlock__alarms_lost(struct rlock_client *client, uint64_t owner, int reason)
     RLOCK__REQUIRES(core);
 

@@ -266,7 +266,7 @@ void rlock__rw_read_inspect(const struct rlock__reply *reply, struct rlock_info 
     struct rlock__bytes mode = rlock__reply_str(reply, 4);
 
     rlock__plain_read_inspect(reply, ret_info, NULL);
-    if (is_writer(rlock__bytes_of(ret_info->holder))) { /* whose side it is says the mode */
+    if (is_writer(rlock__bytes_of(ret_info->holder))) { /* the mode says which side it is */
         ret_info->holder[strlen(ret_info->holder) - strlen(WRITE)] = '\0';
     }
     (void)snprintf(ret_info->mode, sizeof(ret_info->mode), "%.*s",

@@ -170,8 +170,8 @@ NOTES_TEST(a_waiter_that_asks_for_the_lock_after_it_was_asked_stays_when_its_hea
     assert_waits(s, MIDDLE, true);
 }
 
-/* The middle one counts who hears the front, and the one at the back, whose client has just learned
- * that the server has the key, does not. They ask in turn. */
+/* Two callers ask in turn. The one in the middle counts the listeners of the one in front. The one
+ * at the back does not, because its client has only just learned that this server has the key. */
 static void ask_in_turn(struct scene *s, int64_t from_ms, int64_t until_ms)
 {
     for (int64_t at_ms = from_ms; at_ms < until_ms; at_ms += 500) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Candidates for a lock: who is elected, what ends a term, and what the program is told of it. */
+/* Candidates for a lock: elections, the ends of terms, and the events that a program receives. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -102,7 +102,7 @@ LOCK_TEST(a_candidate_alone_is_elected_and_leads_until_it_is_freed, f)
     leader = rlock_leader_free(leader);
     assert_null(leader);
     assert_true(TEST_EVENTUALLY(!is_locked(lock), 5000));
-    assert_int_equal(terms.ended, 0); /* whoever frees it knows */
+    assert_int_equal(terms.ended, 0); /* the call that frees it sends no event */
 }
 
 LOCK_TEST(the_next_candidate_is_elected_within_a_second_of_a_resignation, f)

@@ -247,6 +247,24 @@ SENTINEL_TEST(what_is_held_outlives_its_primary, d)
     restart_primary(d);
 }
 
+/* What the primary does from now on comes to no replica. */
+static void part_replicas(struct deployment *d)
+{
+    test_server_freeze(d->f.servers[1]);
+    test_server_freeze(d->f.servers[2]);
+    test_server_do(d->f.servers[0], "CLIENT KILL TYPE replica");
+}
+
+/* Such a primary dies. Returns when a replica has taken its place. */
+static int64_t replace(struct deployment *d)
+{
+    test_server_kill(d->f.servers[0]);
+    test_server_thaw(d->f.servers[1]);
+    test_server_thaw(d->f.servers[2]);
+    assert_true(TEST_EVENTUALLY(is_replaced(d), 30000));
+    return test_now_us();
+}
+
 /* The replicas have lost their connection to the primary before the lock was taken. */
 SENTINEL_TEST(a_hold_that_the_failover_lost_is_told_at_once, d)
 {
@@ -256,15 +274,9 @@ SENTINEL_TEST(a_hold_that_the_failover_lost_is_told_at_once, d)
     lock = lock_new(
         &d->f, client_open_with(&d->f, RLOCK_CLIENT_OPTS(.url = d->url, .acks = RLOCK_ACKS_OFF)));
     rival = lock_new(&d->f, open_here(d));
-    test_server_freeze(d->f.servers[1]);
-    test_server_freeze(d->f.servers[2]);
-    test_server_do(d->f.servers[0], "CLIENT KILL TYPE replica");
+    part_replicas(d);
     assert_code(rlock_lock(lock), 0);
-    test_server_kill(d->f.servers[0]);
-    test_server_thaw(d->f.servers[1]);
-    test_server_thaw(d->f.servers[2]);
-    assert_true(TEST_EVENTUALLY(is_replaced(d), 30000));
-    replaced_us = test_now_us();
+    replaced_us = replace(d);
     /* a third of the lease, which is due next, is ten seconds */
     assert_took(expect_loss(&d->f, RLOCK_LOST_NOT_REPLICATED) - replaced_us, 0, 2000);
     assert_code(rlock_lock_for(rival, 20000, NULL, NULL), 0);
@@ -321,7 +333,7 @@ SENTINEL_TEST(a_leader_stays_one_when_its_primary_is_replaced, d)
 }
 
 /* The replicas have lost their connection to the primary before the election. */
-SENTINEL_TEST(a_leader_whose_hold_a_failover_lost_is_deposed_at_once, d)
+SENTINEL_TEST(a_failover_that_loses_the_hold_deposes_the_leader_at_once, d)
 {
     _Atomic int reason = 0;
     struct rlock_leader *leader;
@@ -330,16 +342,10 @@ SENTINEL_TEST(a_leader_whose_hold_a_failover_lost_is_deposed_at_once, d)
     if (!MAY_START_THREADS) {
         skip();
     }
-    test_server_freeze(d->f.servers[1]);
-    test_server_freeze(d->f.servers[2]);
-    test_server_do(d->f.servers[0], "CLIENT KILL TYPE replica");
+    part_replicas(d);
     leader = candidate_new(d, RLOCK_ACKS_OFF, &reason);
     assert_true(TEST_EVENTUALLY(rlock_leader_is_leading(leader), 10000));
-    test_server_kill(d->f.servers[0]);
-    test_server_thaw(d->f.servers[1]);
-    test_server_thaw(d->f.servers[2]);
-    assert_true(TEST_EVENTUALLY(is_replaced(d), 30000));
-    replaced_us = test_now_us();
+    replaced_us = replace(d);
     assert_took(expect_loss(&d->f, RLOCK_LOST_NOT_REPLICATED) - replaced_us, 0, 2000);
     assert_true(TEST_EVENTUALLY(atomic_load(&reason) == RLOCK_LOST_NOT_REPLICATED, 1000));
     assert_true(TEST_EVENTUALLY(rlock_leader_is_leading(leader), 20000)); /* elected again */

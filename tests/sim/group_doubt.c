@@ -27,7 +27,7 @@ static struct sim_asked *asked_of(struct sim_owner *owner, const struct rlock__m
     return &owner->asked[lock][member - member->group->members];
 }
 
-/* over: also one that is lost, whose release may be under way. */
+/* over: a lost hold counts too, because its release may be under way. */
 static const struct rlock__hold *hold_of(const struct rlock__member *member, bool over)
 {
     const struct rlock__hold *hold =

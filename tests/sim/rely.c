@@ -500,7 +500,7 @@ static void note_holder(struct sim_world *world, unsigned key, struct sim_view h
     world->holder_ends[key] = world->now + (pttl_ms + 1) * RLOCK__MS;
 }
 
-/* Notes when the lease of a read/write lock ends, whoever holds the lock. NULL: it is free. */
+/* Notes when the lease of a read/write lock ends. NULL: the lock is free. */
 static void note_end(struct sim_world *world, unsigned key, const struct sim_key_info *lock)
 {
     int64_t *ends = &world->holder_ends[key];
