@@ -8,12 +8,7 @@
 -- The token is the larger of the last one plus 1 and the server's clock in microseconds: it grows also when the server
 -- lost its data. Below 2^53, so exact in Lua's numbers, but never printed by %.17g.
 local key, owner, count = KEYS[1], ARGV[1], ARGV[3]
-local size, busy = redis.call('hlen', key), include 'parts/busy'
-local reply = size == 1 and count == '1' and busy(key, owner, size) -- the usual case costs least
-if reply then
-  return reply
-end
-local last = tonumber(redis.call('get', KEYS[2]) or 0) or 0
+local size = redis.call('hlen', key)
 if size == 0 then
   if count ~= '1' then
     return {-1, 0}
@@ -21,17 +16,26 @@ if size == 0 then
   if ARGV[2] == '0' then
     return {1}
   end
-  local now = redis.call('time')
+  local last, now = tonumber(redis.call('get', KEYS[2]) or 0) or 0, redis.call('time')
   local token = math.max(last + 1, tonumber(now[1]) * 1000000 + tonumber(now[2]))
-  local undo = include 'parts/undo'
   redis.call('hset', key, owner, '1')
-  return undo(redis.pcall('pexpire', key, ARGV[2]), key, owner)
-    or undo(redis.pcall('set', KEYS[2], string.format('%.0f', token)), key, owner) or {1, token}
+  local timed = redis.pcall('pexpire', key, ARGV[2])
+  local stored = timed == 1 and redis.pcall('set', KEYS[2], string.format('%.0f', token))
+  if stored and stored.ok then
+    return {1, token}
+  end
+  local undo = include 'parts/undo'
+  return undo(stored or timed, key, owner) or {1, token}
+end
+local busy = include 'parts/busy'
+local reply = size == 1 and count == '1' and busy(key, owner, size) -- the usual case costs least
+if reply then
+  return reply
 end
 local raise = include 'parts/raise'
 reply = raise(key, owner, tonumber(ARGV[2]), tonumber(count))
 if reply then
-  reply[2] = reply[2] or last
+  reply[2] = reply[2] or tonumber(redis.call('get', KEYS[2]) or 0) or 0
   return reply
 end
 return busy(key, owner, size)
