@@ -128,6 +128,7 @@ set(RLOCK_SOURCES
     src/lock/server/subscriber.c
     src/lock/server/waiters.c
     src/lock/spec.c
+    src/lock/setnx.c
     src/lock/spin.c
     src/multi/check.c
     src/multi/effort.c
@@ -222,6 +223,7 @@ set(RLOCK_LUA
     lua/parts/tell_front.lua
     lua/parts/undo.lua
     lua/parts/unheard.lua
+    lua/parts/value.lua
     lua/parts/writer.lua
     lua/plain/acquire.lua
     lua/plain/force.lua
@@ -245,6 +247,12 @@ set(RLOCK_LUA
     lua/rw/read_renew.lua
     lua/rw/write_acquire.lua
     lua/rw/write_release.lua
+    lua/setnx/acquire.lua
+    lua/setnx/force.lua
+    lua/setnx/inspect.lua
+    lua/setnx/release.lua
+    lua/setnx/rename.lua
+    lua/setnx/renew.lua
 )
 
 set(RLOCK_CLI_SOURCES

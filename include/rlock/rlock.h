@@ -556,9 +556,9 @@ struct rlock_opts {
                                 renewals, fixed leases and nested levels; default: no limit */
     int64_t linger_ms;      /* reentrant, non-reentrant, spin: for so long the client keeps the lock
                                 after the last unlock (below); at most 10; default 0: not at all */
-    int64_t pause_first_ms; /* spin: the first pause; default 1 */
-    int64_t pause_max_ms;   /* spin: the longest pause; default 128 */
-    int64_t pause_growth;   /* spin: growth factor of the pauses, 1 for none; at most 1000;
+    int64_t pause_first_ms; /* spin, setnx: the first pause; default 1, setnx 10 */
+    int64_t pause_max_ms;   /* spin, setnx: the longest pause; default 128, setnx 160 */
+    int64_t pause_growth;   /* spin, setnx: growth factor of the pauses, 1 for none; at most 1000;
                                 default 2 */
     int64_t fair_slot_ms;   /* fair: the longest wait that any peer passes to a lock call; at
                                 least Redisson's fairLockWaitTimeout; equal for all users of the
@@ -648,6 +648,22 @@ RLOCK_API int rlock_nonreentrant_new(struct rlock_client *client, const char *na
  */
 RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
                              const struct rlock_opts *opts, struct rlock_handle **ret_lock);
+
+/*
+ * Makes the lock that most other libraries use: one string key, which SET NX PX creates, and which
+ * its owner deletes after a comparison: the lock of redis-py, redsync, redislock of bsm,
+ * node-redlock, redis-semaphore, RedLock.net, and others. Give it the name that these use for the
+ * whole key, and no other kind of lock.
+ *   - The key's value names the owner. All these libraries wait or fail while the key exists,
+ *     whatever its type.
+ *   - Nobody announces a release. Waiters ask again after pauses that grow
+ *     (rlock_opts.pause_first_ms).
+ *   - An owner may lock it again: the client counts the levels. Another library sees one holder.
+ *   - A holder that gave its key no lease, and died, has the lock until rlock_force_unlock().
+ * For arguments, returns and ownership see rlock_reentrant_new().
+ */
+RLOCK_API int rlock_setnx_new(struct rlock_client *client, const char *name,
+                              const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
  * Makes a fenced lock: a reentrant lock whose grants carry a token (rlock_grant.token). Each token

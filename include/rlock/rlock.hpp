@@ -784,6 +784,10 @@ class client
     {
         return make(rlock_spin_new, name, opts);
     }
+    handle setnx(std::string_view name, const lock_options &opts = {})
+    {
+        return make(rlock_setnx_new, name, opts);
+    }
     handle fenced(std::string_view name, const lock_options &opts = {})
     {
         return make(rlock_fenced_new, name, opts);

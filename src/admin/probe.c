@@ -21,6 +21,7 @@ static const struct kind others[] = {
     {"fair", rlock_fair_new, rlock_fair_new, 200, RLOCK__FOR_FAIR},
     {"read", rlock_read_new, rlock_write_new, 0, RLOCK__FOR_RW},
     {"write", rlock_write_new, rlock_write_new, 0, RLOCK__FOR_RW},
+    {"setnx", rlock_setnx_new, rlock_setnx_new, 0, RLOCK__FOR_SETNX},
 };
 
 #define PROBE RLOCK_TAKE(.lease_ms = 10000)

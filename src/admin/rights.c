@@ -12,6 +12,7 @@
 #define FENCED "fenced"
 #define FAIR "fair"
 #define RW "read/write"
+#define SETNX "setnx"
 #define NO_GRANT "a release does not grant a fair lock, so the next waiter has to ask"
 #define NO_QUEUE "waiting processes cannot queue, so each of them asks at each release"
 
@@ -57,6 +58,8 @@ static const struct right {
     {"+get", "GET %", RLOCK__FOR_RW, RW},
     {"+set", "SET % value XX", RLOCK__FOR_RW, RW},
     {"+hgetall", "HGETALL %", RLOCK__FOR_RW, RW},
+    {"+get", "GET %", RLOCK__FOR_SETNX, SETNX},
+    {"+set", "SET % value XX", RLOCK__FOR_SETNX, SETNX},
     {"+publish", "PUBLISH % 0", RLOCK__FOR_EASE,
      "waiters of others notice a release only when they look again"},
     {"+unsubscribe", "UNSUBSCRIBE %", RLOCK__FOR_EASE,

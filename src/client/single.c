@@ -291,6 +291,7 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
 CONSTRUCTOR(reentrant)
 CONSTRUCTOR(nonreentrant)
 CONSTRUCTOR(spin)
+CONSTRUCTOR(setnx)
 CONSTRUCTOR(fenced)
 CONSTRUCTOR(fair)
 CONSTRUCTOR(read)

@@ -167,6 +167,7 @@ struct rlock_ops {
 extern const struct rlock_ops rlock__reentrant_ops;
 extern const struct rlock_ops rlock__nonreentrant_ops;
 extern const struct rlock_ops rlock__spin_ops;
+extern const struct rlock_ops rlock__setnx_ops;
 extern const struct rlock_ops rlock__fenced_ops;
 extern const struct rlock_ops rlock__fair_ops;
 

@@ -85,8 +85,8 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(a_try_does_not_subscribe, COSTS_TWO_SCRIPTS)                                              \
     CASE(a_forged_message_grants_nothing, LISTENS)                                                 \
     CASE(a_waiter_survives_broken_connections, 0)                                                  \
-    CASE(a_lock_without_an_end_is_waited_for_within_bounds, IS_PLAIN_HASH)                         \
-    SLOW(a_release_that_nobody_announced_is_found, IS_PLAIN_HASH)                                  \
+    CASE(a_lock_without_an_end_is_waited_for_within_bounds, HAS_ONE_KEY)                           \
+    SLOW(a_release_that_nobody_announced_is_found, HAS_ONE_KEY)                                    \
     /* cancels.c */                                                                                \
     CASE(a_cancel_ends_a_wait_at_once, 0)                                                          \
     CASE(a_cancel_from_a_signal_handler_ends_a_wait, 0)                                            \
@@ -104,7 +104,7 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(a_partial_unlock_leaves_the_lease_that_was_given, CAN_NEST | CAN_BE_ASKED)                \
     CASE(anothers_lease_by_the_same_handle_changes_nothing, CAN_NEST | CAN_BE_ASKED)               \
     CASE(a_renewed_hold_outlives_its_lease, CAN_BE_ASKED)                                          \
-    CASE(a_renewed_lease_never_falls_below_a_third, IS_PLAIN_HASH)                                 \
+    CASE(a_renewed_lease_never_falls_below_a_third, HAS_ONE_KEY)                                   \
     CASE(a_fixed_lease_is_not_renewed, CAN_BE_ASKED)                                               \
     CASE(a_hold_is_renewed_while_any_level_is, CAN_NEST)                                           \
     CASE(max_hold_ends_a_renewed_hold, CAN_BE_ASKED)                                               \
@@ -124,10 +124,10 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(all_levels_share_an_extension, CAN_NEST)                                                  \
     CASE(max_hold_limits_an_extension, 0)                                                          \
     CASE(what_is_not_held_is_not_extended, 0)                                                      \
-    CASE(a_lost_hold_is_not_extended, IS_PLAIN_HASH)                                               \
+    CASE(a_lost_hold_is_not_extended, HAS_ONE_KEY)                                                 \
     CASE(wrong_extensions_are_refused, 0)                                                          \
     CASE(an_extension_without_an_answer_is_in_doubt, 0)                                            \
-    CASE(an_extension_finds_the_loss, IS_PLAIN_HASH)                                               \
+    CASE(an_extension_finds_the_loss, HAS_ONE_KEY)                                                 \
     /* handovers.c */                                                                              \
     CASE(a_detached_hold_is_adopted, 0)                                                            \
     CASE(a_detached_lock_stays_taken, 0)                                                           \
@@ -139,8 +139,8 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(texts_of_other_locks_are_refused, 0)                                                      \
     CASE(what_is_not_held_is_not_detached, 0)                                                      \
     CASE(a_hold_of_two_levels_is_not_detached, CAN_NEST)                                           \
-    CASE(a_lost_hold_is_not_detached, IS_PLAIN_HASH)                                               \
-    CASE(a_detach_finds_the_loss, IS_PLAIN_HASH)                                                   \
+    CASE(a_lost_hold_is_not_detached, HAS_ONE_KEY)                                                 \
+    CASE(a_detach_finds_the_loss, HAS_ONE_KEY)                                                     \
     CASE(an_owner_that_has_the_lock_adopts_nothing, 0)                                             \
     CASE(a_detach_in_doubt_is_repeated, 0)                                                         \
     CASE(an_adoption_in_doubt_is_repeated, 0)                                                      \
@@ -152,20 +152,20 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(each_call_is_counted_by_its_kind_and_code, 0)                                             \
     CASE(a_forced_hold_is_counted_as_lost, CAN_BE_ASKED)                                           \
     /* losses.c */                                                                                 \
-    CASE(a_deleted_lock_is_lost, IS_PLAIN_HASH)                                                    \
+    CASE(a_deleted_lock_is_lost, HAS_ONE_KEY)                                                      \
     CASE(a_lock_whose_server_lost_its_data_is_lost, 0)                                             \
-    CASE(a_stolen_lock_is_lost, IS_PLAIN_HASH)                                                     \
+    CASE(a_stolen_lock_is_lost, HAS_ONE_KEY)                                                       \
     CASE(a_grant_to_another_owner_ends_a_deleted_hold, EXCLUDES_ITSELF)                            \
-    CASE(a_refusal_that_names_another_ends_a_stolen_hold, IS_PLAIN_HASH)                           \
+    CASE(a_refusal_that_names_another_ends_a_stolen_hold, HAS_ONE_KEY)                             \
     CASE(a_wait_behind_a_deleted_hold_gets_the_lock, EXCLUDES_ITSELF)                              \
-    CASE(an_unlock_that_finds_it_taken_says_lost, IS_PLAIN_HASH)                                   \
+    CASE(an_unlock_that_finds_it_taken_says_lost, HAS_ONE_KEY)                                     \
     CASE(an_ended_lease_is_told_at_the_end_of_its_validity, 0)                                     \
     CASE(a_lost_hold_is_lost_for_good, IS_PLAIN_HASH | CAN_NEST)                                   \
     CASE(every_level_of_a_lost_hold_wants_its_unlock, CAN_NEST)                                    \
     CASE(a_nested_take_finds_the_loss, CAN_NEST)                                                   \
     CASE(a_partial_unlock_finds_the_loss, CAN_NEST)                                                \
     CASE(unlock_of_a_lost_hold_asks_nobody, 0)                                                     \
-    CASE(losing_one_leaves_the_others, IS_PLAIN_HASH)                                              \
+    CASE(losing_one_leaves_the_others, HAS_ONE_KEY)                                                \
     CASE(a_loss_lets_a_waiter_of_this_process_in, 0)                                               \
     CASE(a_thread_that_ends_loses_what_it_holds, CALLS_WAIT)                                       \
     CASE(a_given_owners_hold_outlives_its_thread, 0)                                               \

@@ -20,13 +20,15 @@ enum conf_can {
     LINES_UP = 1 << 7,          /* of a process only the head of the line asks the server */
     COSTS_TWO_SCRIPTS = 1 << 8, /* one to lock, one to unlock, and nothing else */
     HAS_TOKEN = 1 << 9,         /* each grant has a number, kept under redisson_lock_token */
+    QUEUES = 1 << 10,           /* its waiters queue on the server, where dead ones stay a while */
     CALLS_WAIT = 1 << 11,       /* the calling thread waits, and owns: no async calls */
-    QUEUES = 1 << 10            /* its waiters queue on the server, where dead ones stay a while */
+    HAS_ONE_KEY = 1 << 12       /* that of its own name, held while it is there */
 };
 
 /* What the kinds of one hash have in common. */
 #define CONF_PLAIN                                                                                 \
-    (EXCLUDES_ITSELF | CAN_BE_ASKED | IS_PLAIN_HASH | ANNOUNCES | LINES_UP | COSTS_TWO_SCRIPTS)
+    (EXCLUDES_ITSELF | CAN_BE_ASKED | HAS_ONE_KEY | IS_PLAIN_HASH | ANNOUNCES | LINES_UP |         \
+     COSTS_TWO_SCRIPTS)
 
 /* A row is a struct kind: name, constructor, constructor of a rival, what it can. */
 #define CONF_KINDS(X)                                                                              \
@@ -34,10 +36,12 @@ enum conf_can {
     X(nonreentrant, rlock_nonreentrant_new, rlock_nonreentrant_new,                                \
       CONF_PLAIN | REFUSES_AGAIN | LISTENS)                                                        \
     X(spin, rlock_spin_new, rlock_spin_new, CONF_PLAIN | CAN_NEST)                                 \
+    X(setnx, rlock_setnx_new, rlock_setnx_new,                                                     \
+      CAN_NEST | EXCLUDES_ITSELF | CAN_BE_ASKED | HAS_ONE_KEY | LINES_UP | COSTS_TWO_SCRIPTS)      \
     X(fenced, rlock_fenced_new, rlock_fenced_new, CONF_PLAIN | CAN_NEST | LISTENS | HAS_TOKEN)     \
     X(fair, rlock_fair_new, rlock_fair_new,                                                        \
-      CAN_NEST | EXCLUDES_ITSELF | CAN_BE_ASKED | IS_PLAIN_HASH | LISTENS | COSTS_TWO_SCRIPTS |    \
-          QUEUES)                                                                                  \
+      CAN_NEST | EXCLUDES_ITSELF | CAN_BE_ASKED | HAS_ONE_KEY | IS_PLAIN_HASH | LISTENS |          \
+          COSTS_TWO_SCRIPTS | QUEUES)                                                              \
     X(write, rlock_write_new, rlock_write_new,                                                     \
       CAN_NEST | EXCLUDES_ITSELF | CAN_BE_ASKED | LISTENS | LINES_UP | COSTS_TWO_SCRIPTS)          \
     X(read, rlock_read_new, rlock_write_new, CAN_NEST | CAN_BE_ASKED | LISTENS | COSTS_TWO_SCRIPTS)

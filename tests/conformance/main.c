@@ -33,6 +33,7 @@ static const struct {
     {REFUSES_AGAIN, "can be nested"},
     {EXCLUDES_ITSELF, "is shared"},
     {CAN_BE_ASKED, "cannot be inspected or forced"},
+    {HAS_ONE_KEY, "is not one key under its own name"},
     {IS_PLAIN_HASH, "is not a plain hash under its own name"},
     {ANNOUNCES, "does not announce its release on redisson_lock__channel"},
     {LISTENS, "listens to no channel while it waits"},

@@ -9,6 +9,7 @@ static const struct desk_kind kinds[] = {
     {"reentrant", rlock_reentrant_new, rlock_reentrant_new, true, true, false},
     {"nonreentrant", rlock_nonreentrant_new, rlock_nonreentrant_new, false, false, false},
     {"spin", rlock_spin_new, rlock_spin_new, true, false, true},
+    {"setnx", rlock_setnx_new, rlock_setnx_new, true, false, true},
     {"fenced", rlock_fenced_new, rlock_fenced_new, true, false, false},
     {"fair", rlock_fair_new, rlock_fair_new, true, false, true},
     {"write", rlock_write_new, rlock_write_new, true, true, true},
@@ -199,13 +200,13 @@ static bool is_waited_for(const struct desk *desk, struct waiting *waiting)
 /* The rival leaves when it is waited for; this thread has memory. */
 static int wait_for_rival(struct desk *desk)
 {
+    const bool polls = desk->kind->make == rlock_spin_new || desk->kind->make == rlock_setnx_new;
     struct waiting waiting = {.desk = desk};
     pthread_t thread;
 
     scarce_spare_me(true);
     assert_int_equal(pthread_create(&thread, NULL, wait_and_leave, &waiting), 0);
-    (void)TEST_EVENTUALLY(is_waited_for(desk, &waiting),
-                          desk->kind->make == rlock_spin_new ? 5 : 1000);
+    (void)TEST_EVENTUALLY(is_waited_for(desk, &waiting), polls ? 5 : 1000);
     assert_code(rlock_unlock(desk->rival), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     scarce_spare_me(false);

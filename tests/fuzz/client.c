@@ -156,7 +156,7 @@ typedef int new_fn(struct rlock_client *, const char *, const struct rlock_opts 
 
 static new_fn *const kinds[] = {rlock_reentrant_new, rlock_nonreentrant_new, rlock_fair_new,
                                 rlock_read_new,      rlock_write_new,        rlock_fenced_new,
-                                rlock_spin_new};
+                                rlock_spin_new,      rlock_setnx_new};
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 static void count(struct rlock_op *op, void *payload)

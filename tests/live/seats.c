@@ -21,6 +21,7 @@ static const struct row rows[] = {
     SINGLE(fair, fair, 1, true, false),
     SINGLE(write, write, 2, true, false),
     SINGLE(read, write, 0, true, true),
+    SINGLE(setnx, setnx, 1, true, false),
     JOINED("batch", multi, 0, 2),
     JOINED("multi", multi, 1, 2),
     JOINED("redlock", redlock, 1, 3),

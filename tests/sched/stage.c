@@ -85,6 +85,7 @@ static struct rlock_handle *new_lock(unsigned client, const char *name)
         {"nonreentrant", rlock_nonreentrant_new},
         {"spin", rlock_spin_new},
         {"fair", rlock_fair_new},
+        {"setnx", rlock_setnx_new},
     };
     struct rlock_handle *lock = NULL;
 
@@ -99,7 +100,7 @@ static struct rlock_handle *new_lock(unsigned client, const char *name)
 
 static void draw_kind(void)
 {
-    static const char *const kinds[] = {"reentrant", "reentrant", "reentrant", "reentrant",
+    static const char *const kinds[] = {"reentrant", "reentrant", "reentrant", "setnx",
                                         "fenced",    "spin",      "fair",      "nonreentrant"};
 
     stage.kind = stage.scenario->own_servers ? "reentrant" : kinds[sched_roll(&stage.dice, 8)];

@@ -50,6 +50,11 @@ long sim_server_count(const struct sim_user *user, unsigned side)
     if (!sim_find_field(world, key, view_of(owner), &value)) {
         return 0;
     }
+    if (world->config.kind == &rlock__setnx_ops) { /* the client alone counts its levels */
+        const struct rlock__hold *hold = sim_find_hold(user->client, user->holds[side].number);
+
+        return hold != NULL && hold->count > 0 ? (long)hold->count : 1;
+    }
     (void)snprintf(digits, sizeof(digits), "%.*s", (int)value.len, value.data);
     count = strtol(digits, NULL, 10);
     if (world->config.other != NULL && side == 0 &&
@@ -542,7 +547,9 @@ static bool is_detached(const struct sim_key_info *info)
         (struct sim_view){info->name.data + at, at < info->name.len ? info->name.len - at : 0});
 
     for (size_t i = 0; i < info->n_items && !has_text; i++) {
-        has_text = sim_is_text(sim_key_item(info, i).name);
+        const struct sim_item_info item = sim_key_item(info, i);
+
+        has_text = sim_is_text(info->type == SIM_STRING ? item.value : item.name);
     }
     return has_text;
 }

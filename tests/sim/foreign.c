@@ -136,7 +136,7 @@ static void put(struct sim_world *world, size_t name, const struct shape *shape)
     sim_by_hand(world, words);
     foreign->stands = true;
     foreign->is_lock = name == 0;
-    foreign->looks_held = shape->is == A_LOCK;
+    foreign->looks_held = shape->is == A_LOCK || world->config.kind == &rlock__setnx_ops;
     foreign->since = world->now;
     foreign->was = look(world);
     world->queues[foreign->key].meddled = true;

@@ -107,21 +107,25 @@ static bool awaits_own(const struct sim_user *user)
            user->call.timer.at <= hold->grant->valid_until + 2 * RLOCK__MS;
 }
 
-/* A spinning call looks again after pauses that double, with a jitter that grows. One that was
- * refused backs off. */
+/* A spinning call looks again after pauses that double, with a jitter that grows; one for a string
+ * key after pauses of half to three halves. One that was refused backs off. */
 static void check_spin(struct sim_user *user)
 {
     const struct rlock__call *call = &user->call;
     int64_t pause = call->timer.at - sim_clock(user->client),
             nth = (int64_t)call->acquire.spins - 1;
-    int64_t least = rlock__min(RLOCK__MS << rlock__min(rlock__max(nth, 0), 7), 128 * RLOCK__MS);
+    const bool is_string = call->spec->ops == &rlock__setnx_ops;
+    int64_t doubled = (is_string ? 10 * RLOCK__MS : RLOCK__MS) << rlock__min(rlock__max(nth, 0), 7);
+    int64_t pause_of = rlock__min(doubled, (is_string ? 160 : 128) * RLOCK__MS);
+    int64_t least = is_string ? pause_of / 2 : pause_of;
+    int64_t more = is_string ? pause_of : rlock__min(nth, 128) * RLOCK__MS;
 
     if (call->acquire.spins == user->spins) {
         return;
     }
     user->spins = call->acquire.spins;
     if (call->error == 0 && call->timer.at != call->deadline && !awaits_own(user) &&
-        (pause < least || pause > least + rlock__min(nth, 128) * RLOCK__MS)) {
+        (pause < least || pause > least + more)) {
         sim_violate(user->client->world, "client %u: pause %lld of its spinning is %lld us",
                     user->client->index, (long long)nth + 1, (long long)pause);
     }

@@ -155,7 +155,8 @@ bool sim_server_find_key(const struct sim_server *server, struct sim_view name,
 /* Item i < n_items: hashes in insertion order, lists and zsets in their own. */
 struct sim_item_info sim_key_item(const struct sim_key_info *info, size_t i);
 
-/* False if there is no such hash or no such field. */
+/* False if there is no such hash or no such field. A string that is the field counts as one with
+ * the value 1: the lock of SET NX. */
 bool sim_server_find_field(const struct sim_server *server, struct sim_view key,
                            struct sim_view field, struct sim_view *ret_value);
 

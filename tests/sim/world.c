@@ -247,6 +247,9 @@ static void configure(struct sim_world *world)
     for (size_t i = 0; world->only.kind != NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         config->kind = strcmp(kinds[i]->kind, world->only.kind) == 0 ? kinds[i] : config->kind;
     }
+    if (world->only.kind != NULL && strcmp(world->only.kind, rlock__setnx_ops.kind) == 0) {
+        config->kind = &rlock__setnx_ops; /* only so: other seeds do as they would without */
+    }
     config->other = config->kind == &rlock__read_ops ? &rlock__write_ops : NULL;
     config->prefer_writers = config->other != NULL && sim_chance(world, 400);
     config->n_clients = 2 + (unsigned)sim_random(world, SIM_MAX_CLIENTS - 1);

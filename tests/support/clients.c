@@ -14,6 +14,7 @@ const struct kind single_kinds[] = {
     {.name = "fair", .make = rlock_fair_new},
     {.name = "read", .make = rlock_read_new},
     {.name = "write", .make = rlock_write_new},
+    {.name = "setnx", .make = rlock_setnx_new},
 };
 
 /* ---- Opening and closing ---- */

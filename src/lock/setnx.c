@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lock of most other libraries: one string key, which SET NX PX makes and a comparing script
+ * deletes. Its value is the owner. Nobody announces a release, so waiters poll. The hold count is
+ * the client's alone.
+ */
+#include <assert.h>
+
+#include <lua_scripts.h>
+
+#include "base/random.h"
+#include "lock/plain.h"
+
+/*
+ * The pause before a waiting call asks again: it grows from 10 ms to 160 ms, and is up to half as
+ * long or half as long again, so that clients do not ask in step.
+ */
+static int64_t pause_before(const struct rlock__tuning *tuning, unsigned looks, uint64_t *random)
+{
+    int64_t most = tuning->spin_max_us != 0 ? tuning->spin_max_us : 160 * RLOCK__MS;
+    int64_t factor = tuning->spin_multiplier != 0 ? tuning->spin_multiplier : 2;
+    int64_t pause = tuning->spin_initial_us != 0 ? tuning->spin_initial_us : 10 * RLOCK__MS;
+
+    assert(pause > 0 && most > 0 && factor > 0); /* otherwise it would poll without a pause */
+    for (unsigned i = 0; i < looks && pause < most && factor > 1; i++) {
+        pause *= factor;
+    }
+    pause = rlock__min(pause, most);
+    return rlock__max(pause / 2 + rlock__random_below(random, pause + 1), RLOCK__MS);
+}
+
+static void acquire(const struct rlock__spec *spec, const struct rlock__args *args,
+                    struct rlock__cmd *ret_cmd)
+{
+    assert(args->owner.len > 0 && args->count > 0);
+    assert(args->lease_ms > 0); /* a lock without a lease would stay for ever */
+    ret_cmd->script = &rlock__script_setnx_acquire;
+    rlock__cmd_key(ret_cmd, spec->key);
+    rlock__cmd_arg(ret_cmd, args->owner);
+    rlock__cmd_num(ret_cmd, args->lease_ms);
+    rlock__cmd_num(ret_cmd, args->count);
+}
+
+static void release(const struct rlock__spec *spec, const struct rlock__args *args,
+                    struct rlock__cmd *ret_cmd)
+{
+    assert(args->owner.len > 0);
+    assert(args->count > 0 || args->lease_ms == 0); /* the last release gives no lease */
+    ret_cmd->script = &rlock__script_setnx_release;
+    rlock__cmd_key(ret_cmd, spec->key);
+    rlock__cmd_arg(ret_cmd, args->owner);
+    rlock__cmd_num(ret_cmd, args->count);
+    rlock__cmd_num(ret_cmd, args->lease_ms);
+}
+
+static void renew(const struct rlock__spec *spec, const struct rlock__args *args,
+                  struct rlock__cmd *batch)
+{
+    assert(batch->script == NULL || batch->script == &rlock__script_setnx_renew);
+    assert(args->owner.len > 0);
+    batch->script = &rlock__script_setnx_renew;
+    rlock__cmd_key(batch, spec->key);
+    rlock__cmd_arg(batch, args->owner);
+    rlock__cmd_num(batch, args->lease_ms);
+}
+
+static void rename_owner(const struct rlock__spec *spec, const struct rlock__args *args,
+                         struct rlock__cmd *ret_cmd)
+{
+    assert(args->owner.len > 0 && args->from.len > 0 && args->lease_ms > 0);
+    ret_cmd->script = &rlock__script_setnx_rename;
+    rlock__cmd_key(ret_cmd, spec->key);
+    rlock__cmd_arg(ret_cmd, args->from);
+    rlock__cmd_arg(ret_cmd, args->owner);
+    rlock__cmd_num(ret_cmd, args->lease_ms);
+}
+
+static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
+{
+    ret_cmd->script = &rlock__script_setnx_inspect;
+    rlock__cmd_key(ret_cmd, spec->key);
+}
+
+static void force(const struct rlock__spec *spec, const struct rlock__args *args,
+                  struct rlock__cmd *ret_cmd)
+{
+    ret_cmd->script = &rlock__script_setnx_force;
+    rlock__cmd_key(ret_cmd, spec->key);
+    rlock__cmd_arg(ret_cmd, args->seen);
+}
+
+const struct rlock_ops rlock__setnx_ops = {
+    .kind = "setnx",
+    .number = RLOCK_KIND_SETNX,
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_PASSES,
+    .side = 'x',
+    .pause = pause_before,
+    .channel = rlock__plain_channel,
+    .acquire = acquire,
+    .release = release,
+    .renew = renew,
+    .rename = rename_owner,
+    .inspect = inspect,
+    .force = force,
+    .read_acquire = rlock__plain_read_acquire,
+    .read_release = rlock__plain_read_release,
+    .read_inspect = rlock__plain_read_inspect,
+};
