@@ -10,7 +10,7 @@ static const struct cli_kind kinds[] = {
     {"reentrant", rlock_reentrant_new}, {"non-reentrant", rlock_nonreentrant_new},
     {"spin", rlock_spin_new},           {"fenced", rlock_fenced_new},
     {"fair", rlock_fair_new},           {"read", rlock_read_new},
-    {"write", rlock_write_new},
+    {"write", rlock_write_new},         {"setnx", rlock_setnx_new},
 };
 
 const char *cli_kind_set(struct cli_options *opts, char *value)
@@ -21,7 +21,8 @@ const char *cli_kind_set(struct cli_options *opts, char *value)
             return NULL;
         }
     }
-    return "is not a kind of lock (reentrant, non-reentrant, spin, fenced, fair, read, write)";
+    return "is not a kind of lock (reentrant, non-reentrant, spin, fenced, fair, read, write, "
+           "setnx)";
 }
 
 bool cli_kind_of_text(struct cli_options *opts, const char *text)

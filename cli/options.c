@@ -184,7 +184,7 @@ static const struct spec specs[] = {
      .help = "renewed lease: a crash frees the lock after TIME (default: 30s)"},
     {"max-hold", 0, "TIME", TAKES, TIME(max_hold_ms, 1), .help = "stop renewing after TIME"},
     {"kind", 0, "KIND", RENEWS, CALL(cli_kind_set),
-     .help = "reentrant (the default), non-reentrant, spin, fenced, fair, read, write"},
+     .help = "reentrant (the default), non-reentrant, spin, fenced, fair, read, write, setnx"},
     {"kind", 0, "KIND", CLI_INFO | CLI_BREAK, CALL(cli_kind_set),
      .help = "kind of lock (default: as on the server); read or write selects one side"},
     {"shared", 's', NULL, TAKES, CALL(set_shared), .help = "like --kind read"},

@@ -3,8 +3,8 @@
 #include "command.h"
 #include "support/refusal.h"
 
-static const char *const kinds[] = {"reentrant", "non-reentrant", "spin", "fenced",
-                                    "fair",      "read",          "write"};
+static const char *const kinds[] = {"reentrant", "non-reentrant", "spin",  "fenced",
+                                    "fair",      "read",          "write", "setnx"};
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 /* ---- The rights ---- */
@@ -49,7 +49,9 @@ COMMAND_TEST(the_rights_of_the_page_suffice_for_every_kind)
 
         assert_true(TEST_EVENTUALLY(is_held("app:a"), 10000));
         waiter = COMMAND("run", "--verbose", "--url", url, "--kind", rival, "app:a", "--", "true");
-        assert_int_equal(COMMAND_STATUS("info", "--url", url, "app:a"), 0);
+        assert_int_equal(COMMAND_STATUS("info", "--url", url, "--kind", kinds[i], "app:a"), 0);
+        assert_int_equal(COMMAND_STATUS("info", "--url", url, "app:a"),
+                         strcmp(kinds[i], "setnx") == 0 ? 65 : 0);
         assert_int_equal(command_wait(&holder, 10000), 0);
         assert_int_equal(command_wait(&waiter, 10000), 0);
         assert_null(strstr(file_text(holder.err), "NOPERM"));

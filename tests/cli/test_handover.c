@@ -24,7 +24,7 @@ COMMAND_TEST(a_lock_is_kept_over_several_commands)
 
 COMMAND_TEST(a_text_knows_the_kind_of_its_lock)
 {
-    static const char *const kinds[] = {"fair", "read", "write", "spin"};
+    static const char *const kinds[] = {"fair", "read", "write", "spin", "setnx"};
     char text[256], next[256];
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {

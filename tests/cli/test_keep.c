@@ -199,8 +199,8 @@ COMMAND_TEST(a_keeper_needs_no_descriptor)
 
 COMMAND_TEST(a_keeper_holds_every_kind)
 {
-    static const char *const kinds[] = {"reentrant", "non-reentrant", "spin", "fenced",
-                                        "fair",      "read",          "write"};
+    static const char *const kinds[] = {"reentrant", "non-reentrant", "spin",  "fenced",
+                                        "fair",      "read",          "write", "setnx"};
     const pid_t process = start_process();
     char text[COMMAND_TEXT];
 

@@ -177,7 +177,7 @@ KILL_TEST(a_killed_holder_leaves_keys_that_end)
 {
     KILL({RUN("--kind", "reentrant")}, {RUN("--kind", "non-reentrant")}, {RUN("--kind", "spin")},
          {RUN("--kind", "fenced")}, {RUN("--kind", "fair")}, {RUN("--kind", "read")},
-         {RUN("--kind", "write")},
+         {RUN("--kind", "write")}, {RUN("--kind", "setnx")},
          {.words = WORDS("run", "--renewed-lease", "600ms", "a", "--", "sleep", "0.3")});
 }
 
@@ -185,7 +185,7 @@ KILL_TEST(a_killed_waiter_leaves_keys_that_end)
 {
     KILL({RUN("--kind", "reentrant"), WAITS}, {RUN("--kind", "non-reentrant"), WAITS},
          {RUN("--kind", "spin"), WAITS}, {RUN("--kind", "fenced"), WAITS},
-         {RUN("--kind", "fair"), WAITS},
+         {RUN("--kind", "fair"), WAITS}, {RUN("--kind", "setnx"), WAITS},
          {RUN("--kind", "read"), .held_by = "mode write " OTHER ":write 1", .held_ms = 250},
          {RUN("--kind", "write"), .held_by = "mode write " OTHER ":write 1", .held_ms = 250});
 }

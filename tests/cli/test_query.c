@@ -497,6 +497,41 @@ COMMAND_TEST(break_opens_the_lock_and_its_holder_learns_it)
     assert_contains(file_text(command.out), "\"broken\":false");
 }
 
+COMMAND_TEST(a_setnx_lock_is_shown_and_broken_by_its_kind_alone)
+{
+    struct command holder, command;
+    char text[64];
+
+    holder =
+        COMMAND("run", "--kind", "setnx", "--renewed-lease", "1500ms", "a", "--", "sleep", "60");
+    assert_true(TEST_EVENTUALLY(is_held("a"), 10000));
+    assert_int_equal(COMMAND_STATUS("info", "a"), 65); /* the string may be anything */
+    assert_int_equal(COMMAND_STATUS("break", "a"), 65);
+    test_text(text, sizeof(text), "(process %d), count 1, expires in ", (int)holder.pid);
+    command = COMMAND("info", "--kind", "setnx", "a");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_contains(file_text(command.out), text);
+    assert_int_equal(COMMAND_STATUS("break", "--kind", "setnx", "a"), 0);
+    assert_false(is_held("a"));
+    assert_int_equal(command_wait(&holder, 10000), 122);
+}
+
+COMMAND_TEST(the_holder_of_another_librarys_key_is_its_value)
+{
+    struct command command;
+
+    free(test_server_cmd(fixture.server, "SET a Z2VoZWltbmlz PX 60000 NX"));
+    assert_int_equal(COMMAND_STATUS("run", "--wait", "0", "--kind", "setnx", "a", "--", "true"),
+                     123);
+    command = COMMAND("info", "--kind", "setnx", "a");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_contains(file_text(command.out), "a: held by Z2VoZWltbmlz, count 1, expires in ");
+    command = COMMAND("break", "--kind", "setnx", "a");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_contains(file_text(command.out), "a: broken, was held by Z2VoZWltbmlz");
+    assert_int_equal(COMMAND_STATUS("run", "--wait", "0", "--kind", "setnx", "a", "--", "true"), 0);
+}
+
 /* Without being told: those who wait for it come in, as they do after a release. */
 COMMAND_TEST(break_opens_every_kind)
 {

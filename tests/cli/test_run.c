@@ -91,8 +91,8 @@ COMMAND_TEST(a_held_lock_is_busy_when_tried_once)
 
 COMMAND_TEST(every_kind_excludes_and_may_refuse_reentry)
 {
-    static const char *const kinds[] = {"reentrant", "non-reentrant", "spin", "fenced",
-                                        "fair",      "read",          "write"};
+    static const char *const kinds[] = {"reentrant", "non-reentrant", "spin",  "fenced",
+                                        "fair",      "read",          "write", "setnx"};
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         const char *rival = strcmp(kinds[i], "read") == 0 ? "write" : kinds[i];
