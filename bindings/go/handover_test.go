@@ -19,7 +19,7 @@ import (
 func kinds(client *Client, name string) []*Lock {
 	return []*Lock{
 		client.Reentrant(name), client.NonReentrant(name), client.Spin(name), client.Fenced(name), client.Fair(name),
-		client.Read(name), client.Write(name),
+		client.Read(name), client.Write(name), client.SetNX(name),
 	}
 }
 
@@ -44,7 +44,7 @@ func TestADetachedHoldIsAdoptedByAnotherClient(t *testing.T) {
 	server, losses := startServer(t), make(chan Loss, 100)
 	client, other := server.open(lossesOf(losses)), server.open(nil)
 	for i, lock := range kinds(client, "a name") {
-		theirs, kind := kinds(other, "a name")[i], []string{"reentrant", "nonreentrant", "spin", "fenced", "fair", "read", "write"}[i]
+		theirs, kind := kinds(other, "a name")[i], []string{"reentrant", "nonreentrant", "spin", "fenced", "fair", "read", "write", "setnx"}[i]
 		hold := must(t, lock)
 		text, err := hold.Detach(20 * time.Second)
 		if err != nil || text == "" || strings.ContainsAny(text, " \n") || strings.Contains(text, "a name") {

@@ -46,7 +46,7 @@ func PreferWriters() LockOption {
 	return func(opts *lockOptions) { opts.c.flags |= C.RLOCK_LOCK_PREFER_WRITERS }
 }
 
-// Pauses sets how a spin lock polls: its first pause, its longest one, and the factor by which pauses grow.
+// Pauses sets how a spin or setnx lock polls: its first pause, its longest one, and the factor by which pauses grow.
 func Pauses(first, longest time.Duration, growth int) LockOption {
 	return func(opts *lockOptions) {
 		opts.c.pause_first_ms, opts.c.pause_max_ms = milliseconds(first), milliseconds(longest)
@@ -78,6 +78,11 @@ func (c *Client) NonReentrant(name string, opts ...LockOption) *Lock {
 // Spin makes a reentrant lock. Its waiters poll, and do not need pub/sub.
 func (c *Client) Spin(name string, opts ...LockOption) *Lock {
 	return c.named((*C.glue_new_fn)(C.rlock_spin_new), name, opts)
+}
+
+// SetNX makes the lock of redsync, bsm/redislock, redis-py and others: one string key, which is the name.
+func (c *Client) SetNX(name string, opts ...LockOption) *Lock {
+	return c.named((*C.glue_new_fn)(C.rlock_setnx_new), name, opts)
 }
 
 // Fenced makes a reentrant lock. Each of its holds has a token that is larger than all earlier ones.

@@ -20,7 +20,7 @@ func everyKind(t *testing.T, client *Client) map[string]*Lock {
 	}
 	return map[string]*Lock{
 		"reentrant": client.Reentrant("a"), "non-reentrant": client.NonReentrant("b"), "spin": client.Spin("c"),
-		"fenced": client.Fenced("d"), "fair": client.Fair("e"), "write": client.Write("f"),
+		"fenced": client.Fenced("d"), "fair": client.Fair("e"), "write": client.Write("f"), "setnx": client.SetNX("f2"),
 		"multi": Multi(client.Reentrant("g"), client.Fair("h")), "redlock": RedLock(members, MaxLease(-1)),
 	}
 }

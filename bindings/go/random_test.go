@@ -63,7 +63,7 @@ func roads(clients []*Client) (all []road) {
 		for kind, lock := range map[string]*Lock{
 			"reentrant": client.Reentrant("reentrant"), "non-reentrant": client.NonReentrant("non-reentrant"),
 			"spin": client.Spin("spin"), "fenced": client.Fenced("fenced"), "fair": client.Fair("fair"),
-			"write": client.Write("rw"), "read": client.Read("rw"),
+			"write": client.Write("rw"), "read": client.Read("rw"), "setnx": client.SetNX("setnx"),
 			"multi": Multi(client.Reentrant("one"), client.Reentrant("two")),
 		} {
 			name := kind

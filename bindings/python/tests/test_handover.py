@@ -16,7 +16,7 @@ from test_holds import GONE, free, run, watched, watched_in_a_loop
 
 import rlock
 
-KINDS = ["reentrant", "nonreentrant", "spin", "fenced", "fair", "read", "write"]
+KINDS = ["reentrant", "nonreentrant", "spin", "fenced", "fair", "read", "write", "setnx"]
 
 
 def made(client, kind, name):

@@ -39,7 +39,7 @@ def free(lock):
     lock.lock(10).unlock()
 
 
-@pytest.mark.parametrize("kind", ["reentrant", "fair", "fenced", "spin"])
+@pytest.mark.parametrize("kind", ["reentrant", "fair", "fenced", "spin", "setnx"])
 @pytest.mark.parametrize("way", ["acquire", "__enter__", "lock"])
 @pytest.mark.parametrize("levels", [1, 3])
 def test_a_thread_that_ends_loses_its_holds(url, other, name, kind, way, levels):

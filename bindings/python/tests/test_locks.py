@@ -16,7 +16,7 @@ import rlock
 from rlock import _errors, _operation
 from rlock._rlock import ffi, lib
 
-KINDS = ["reentrant", "nonreentrant", "spin", "fenced", "fair"]
+KINDS = ["reentrant", "nonreentrant", "spin", "fenced", "fair", "setnx"]
 
 
 def visit(client, kind, name, path, rounds):
@@ -45,7 +45,7 @@ def test_threads_of_several_processes_exclude_each_other(url, client, witness, n
     assert witness.visits() == 30 * (2 + 4 + 1)
 
 
-@pytest.mark.parametrize("kind", ["reentrant", "spin", "fenced", "fair"])
+@pytest.mark.parametrize("kind", ["reentrant", "spin", "fenced", "fair", "setnx"])
 def test_an_owner_takes_a_lock_again(client, other, name, kind):
     lock = getattr(client, kind)(name)
     with lock as outer, lock as inner:

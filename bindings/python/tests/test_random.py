@@ -22,7 +22,7 @@ import rlock
 
 OPS = int(os.environ.get("RLOCK_TEST_OPS", 4000))
 SEED = int(os.environ.get("RLOCK_TEST_SEED", time.time_ns() % 1000000))
-KINDS = ["reentrant", "nonreentrant", "spin", "fenced", "fair", "read", "write", "multi"]
+KINDS = ["reentrant", "nonreentrant", "spin", "fenced", "fair", "read", "write", "setnx", "multi"]
 WAITS = [None, None, None, 0, 0.002, 0.05, 20]
 THREADS, TASKS = 8, 24
 PATIENT = {"op_timeout": 30, "connect_timeout": 30}  # a busy machine is not a failure

@@ -179,6 +179,10 @@ class BaseClient(Generic[L]):
     def spin(self, name: Name, **options: Unpack[LockOptions]) -> L:
         return self._make(lib.rlock_spin_new, name, options)
 
+    def setnx(self, name: Name, **options: Unpack[LockOptions]) -> L:
+        """The lock of redis-py, redsync and others: one string key, which is the name."""
+        return self._make(lib.rlock_setnx_new, name, options)
+
     def fenced(self, name: Name, **options: Unpack[LockOptions]) -> L:
         return self._make(lib.rlock_fenced_new, name, options)
 
