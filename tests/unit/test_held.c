@@ -169,6 +169,8 @@ TEST(a_member_that_is_taken_anew_is_shown)
     assert_non_null(group->view);
     for (int round = 1; round <= 3; round++) {
         for (size_t i = 0; i < 2; i++) {
+            group->members[i].group = group;
+            group->members[i].levels = 1;
             group->members[i].view = view_new(spec->members[i]);
             atomic_store(&group->members[i].view->valid_until, 100 * round + (long long)i);
         }
