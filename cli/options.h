@@ -18,7 +18,7 @@ enum cli_verb {
     CLI_EXTEND = 64,
     CLI_RELEASE = 128,
     CLI_ELECT = 256,
-    CLI_COMMANDS = CLI_RUN | CLI_ELECT, /* those that run a command */
+    CLI_COMMANDS = CLI_RUN | CLI_ELECT, /* the verbs that run a command */
     CLI_ALL = 511
 };
 

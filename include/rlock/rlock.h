@@ -554,8 +554,8 @@ struct rlock_opts {
     size_t name_len; /* length of the name in bytes, for names with NUL bytes; default its strlen */
     int64_t max_hold_ms;    /* longest duration of a hold, from its first level on. It limits
                                 renewals, fixed leases and nested levels; default: no limit */
-    int64_t linger_ms;      /* reentrant, non-reentrant, spin: for so long the client keeps the lock
-                                after the last unlock (below); at most 10; default 0: not at all */
+    int64_t linger_ms;      /* reentrant, non-reentrant, spin, setnx: for so long the client keeps
+                                the lock after the last unlock (below); at most 10; default 0 */
     int64_t pause_first_ms; /* spin, setnx: the first pause; default 1, setnx 10 */
     int64_t pause_max_ms;   /* spin, setnx: the longest pause; default 128, setnx 160 */
     int64_t pause_growth;   /* spin, setnx: growth factor of the pauses, 1 for none; at most 1000;
@@ -650,16 +650,10 @@ RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
                              const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
- * Makes the lock that most other libraries use: one string key, which SET NX PX creates, and which
- * its owner deletes after a comparison: the lock of redis-py, redsync, redislock of bsm,
- * node-redlock, redis-semaphore, RedLock.net, and others. Give it the name that these use for the
- * whole key, and no other kind of lock.
- *   - The key's value names the owner. All these libraries wait or fail while the key exists,
- *     whatever its type.
- *   - Nobody announces a release. Waiters ask again after pauses that grow
- *     (rlock_opts.pause_first_ms).
- *   - An owner may lock it again: the client counts the levels. Another library sees one holder.
- *   - A holder that gave its key no lease, and died, has the lock until rlock_force_unlock().
+ * Makes a setnx lock, the lock of redis-py, redsync, bsm/redislock and others (docs/interop.md).
+ * It is one string key, and the name is that key. Use the name for no other kind of lock.
+ *   - Waiters ask again after pauses that grow (rlock_opts.pause_first_ms).
+ *   - If a holder without a lease dies, the lock stays taken until rlock_force_unlock().
  * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_setnx_new(struct rlock_client *client, const char *name,
@@ -668,9 +662,8 @@ RLOCK_API int rlock_setnx_new(struct rlock_client *client, const char *name,
 /*
  * Makes a fenced lock: a reentrant lock whose grants carry a token (rlock_grant.token). Each token
  * is larger than all earlier ones, even if the server has lost its data. Nested levels have the
- * token of their hold. The token protects a resource from late writes: a holder that was stopped
- * until its lease ended might still write, because it has not noticed the end. The resource is safe
- * if it refuses every token that is smaller than the largest it has seen. Redisson's RFencedLock.
+ * token of their hold. A resource is safe from the late writes of older holders if it refuses each
+ * token that is smaller than the largest it has seen (docs/fencing.md). Redisson's RFencedLock.
  * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
@@ -682,12 +675,8 @@ RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
  *   - A waiter that gives up leaves the queue.
  *   - A client that tries to take the free lock passes over a dead waiter, but only some time after
  *     the first such attempt: 2 s if the waiter's process was killed, 5 s if the process was
- *     stopped or its machine does not answer. The first attempt may have been made by a call that
- *     has ended since, because the server remembers what each attempt saw. A stopped waiter queues
- *     again when it comes back.
- *   - After a release, each waiter asks the server for the lock within 5 s. If the releasing client
- *     finds that the first waiter in the queue does not listen, it wakes a later waiter that does.
- *     That waiter asks at once.
+ *     stopped or its machine does not answer. A stopped waiter queues again when it comes back.
+ *   - After a release, each waiter asks the server for the lock within 5 s (docs/choosing.md).
  *   - A call with wait 0 does not queue. It returns RLOCK_EBUSY while a live waiter queues, even if
  *     the lock is free. Under steady contention it may never succeed.
  * For arguments, returns and ownership see rlock_reentrant_new().
@@ -728,10 +717,8 @@ RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
  *   - A call gets all members or none. Callers may name the members in different orders.
  *   - If all members belong to one client, and none is fair, one script on the server takes them
  *     all. The call holds no member while it waits for one of them.
- *   - Otherwise the call takes the members one by one. A call that uses one script changes to this
- *     way after eight attempts, or after half of the wait, if the members were never all free at
- *     the same time. It holds the members that it has while it waits for the rest, and gives them
- *     back at the deadline.
+ *   - Otherwise, and after eight attempts or half of the wait, the call takes one member after the
+ *     other. It holds what it has while it waits, and gives that back at the deadline.
  *   - The multi-lock's owner owns the members' holds, and may take a member again.
  *   - If one member is lost, the whole multi-lock is lost. The first member's client reports that
  *     once, and the library gives the other members back.
@@ -757,12 +744,9 @@ RLOCK_API int rlock_multi_new(struct rlock_handle *const *members, size_t n,
  *   - The lock survives the loss of any minority of its servers.
  *   - It relies on clocks that run at about the same rate.
  *   - A restarted server takes part in no new grant for max_lease_ms. After a restart of all
- *     servers nobody gets the lock for that long: calls return RLOCK_ENOQUORUM, and rlock_detail()
- *     says for how long.
+ *     servers nobody gets the lock for that long: calls return RLOCK_ENOQUORUM (rlock_detail()).
  *   - A call asks all servers at once. It returns as soon as the outcome is certain.
- *   - The order of the members matters only if Redisson clients take the lock too, because they
- *     take one member after the other. Name the members in the order in which the Redisson clients
- *     name them. Then both sides reach equal shares of the grants sooner (docs/interop.md).
+ *   - If Redisson clients take the lock too, name the members in their order (docs/interop.md).
  *   - Nested levels are counted only in this process.
  *   - A lock call with a lease longer than max_lease_ms returns RLOCK_EINVAL.
  * members: n from 1 to 64, each from a different client and on a different server. No member is a

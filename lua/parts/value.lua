@@ -1,7 +1,7 @@
--- Says what a string key holds, to a kind whose locks are such keys.
+-- Reads the value of a string key, for setnx locks.
 -- Takes the key; the answer of redis.pcall('get', key)
--- Returns the value, at most 128 bytes of it; the type in parentheses, if the key is of another one; nil where it is free;
--- or nil and an error.
+-- Returns the value, cut to 128 bytes. If the key has another type, returns the type in parentheses. If there is no key,
+-- returns nil; and if the server refused to read it, nil and the error.
 local key, held = ...
 if type(held) ~= 'table' then
   return held and string.sub(held, 1, 128) or nil

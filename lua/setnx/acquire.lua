@@ -1,11 +1,11 @@
--- Takes a lock that is one string key, or extends the lease of its owner for one level more.
+-- Takes a setnx lock, which is one string key, or extends the lease of its owner for one level more.
 -- KEYS[1] the key
 -- ARGV[1] the owner's value; ARGV[2] lease in ms, 0 only looks; ARGV[3] 1 for a first level, more for a nested one
--- Replies {1} granted; {0, PTTL, the value that is there} busy; {-1, 1 or 0} a nested level whose hold is gone (1: taken
--- by another).
+-- Replies {1} granted; {0, PTTL, the holder's value} busy; {-1, 1 or 0} a nested level whose hold is gone (1: another
+-- owner has the lock).
 -- Shapes 1 0is -i
 -- Atomic because only the owner's lease may be extended. One key, so one hash slot.
--- A key of another type is busy, as it is for SET NX.
+-- A key of another type makes the lock busy, as with SET NX.
 local key, value, lease = KEYS[1], ARGV[1], ARGV[2]
 local held = redis.pcall('get', key)
 if held == value then

@@ -1,4 +1,4 @@
--- Opens a lock that is one string key, if it still has the value that was seen.
+-- Opens a setnx lock by force, if its key still has the value that was seen.
 -- KEYS[1] the key
 -- ARGV[1] the value that was seen, at most 128 bytes of it
 -- Replies {1, 0} opened; {-1, 1 or 0} it has another value (1), or is free (0).

@@ -1,4 +1,4 @@
--- Says who holds a lock that is one string key.
+-- Says who holds a setnx lock.
 -- KEYS[1] the key
 -- ARGV none
 -- Replies {PTTL, number of holders, the value, its count, 0}; '' where it is free.

@@ -1,4 +1,4 @@
--- Gives up levels of a lock that is one string key: the last one deletes the key. Nothing announces that.
+-- Gives up levels of a setnx lock. The last one deletes the key, and nothing announces that.
 -- KEYS[1] the key
 -- ARGV[1] the owner's value; ARGV[2] how many levels stay; ARGV[3] lease in ms that a level that stays asks for, 0 none
 -- Replies {1, 0} done; {-1, 1 or 0} not held (1: by another).

@@ -1,4 +1,4 @@
--- Gives a hold of a lock that is one string key to another owner: from a client to a text, or from a text to a client.
+-- Gives a hold of a setnx lock to another owner: from a client to a text, or from a text to a client.
 -- KEYS[1] the key
 -- ARGV[1] the owner's value; ARGV[2] the other's value; ARGV[3] lease in ms
 -- Replies {1} done, now or by an earlier copy; {-1, 1 or 0} the owner does not hold it (1: another does).

@@ -1,4 +1,4 @@
--- Extends the leases of a batch of holds whose locks are string keys.
+-- Extends the leases of a batch of holds of setnx locks.
 -- KEYS[i] the i-th key
 -- ARGV[2i-1] its owner's value; ARGV[2i] its lease in ms
 -- Replies {seconds, microseconds of the server's clock, then for each hold 1 extended, 0 no such key, -1 another's}.

@@ -10,8 +10,8 @@
 #include "drive/group_op.h"
 
 struct rlock__alarm {
-    /* Inputs: op.finish, which begins with rlock__alarm_heard(), and op.payload; and the owner for
-     * whose losses the alarm rings as well. */
+    /* Inputs: op.finish, which begins with rlock__alarm_heard(); op.payload; and the owner. If the
+     * owner loses a hold, the alarm rings. */
     struct rlock__op op;
     uint64_t owner;
     /* under the client's mutex */

@@ -36,4 +36,9 @@ struct rlock__answer rlock__plain_read_release(const struct rlock__reply *reply)
 void rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info,
                                struct rlock__buf *ret_seen);
 
+/* spin.c: the pause after so many others. It grows from first to most, the defaults of the lock's
+ * options. */
+int64_t rlock__spin_pause(const struct rlock__tuning *tuning, unsigned looks, int64_t first,
+                          int64_t most);
+
 #endif

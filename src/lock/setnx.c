@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock of most other libraries: one string key, which SET NX PX makes and a comparing script
- * deletes. Its value is the owner. Nobody announces a release, so waiters poll. The hold count is
- * the client's alone.
+ * The setnx lock, which most other libraries use, is one string key. SET NX PX creates the key, and
+ * a script compares its value and deletes it. The value is the owner. Nobody announces a release,
+ * so waiters poll. Only the client counts the levels.
  */
 #include <assert.h>
 
@@ -11,34 +11,20 @@
 #include "base/random.h"
 #include "lock/plain.h"
 
-/*
- * The pause before a waiting call asks again: it grows from 10 ms to 160 ms, and is up to half as
- * long or half as long again, so that clients do not ask in step.
- */
+/* Half to three halves of a pause that grows, so that clients do not ask in step. */
 static int64_t pause_before(const struct rlock__tuning *tuning, unsigned looks, uint64_t *random)
 {
-    int64_t most = tuning->spin_max_us != 0 ? tuning->spin_max_us : 160 * RLOCK__MS;
-    int64_t factor = tuning->spin_multiplier != 0 ? tuning->spin_multiplier : 2;
-    int64_t pause = tuning->spin_initial_us != 0 ? tuning->spin_initial_us : 10 * RLOCK__MS;
+    int64_t pause = rlock__spin_pause(tuning, looks, 10 * RLOCK__MS, 160 * RLOCK__MS);
 
-    assert(pause > 0 && most > 0 && factor > 0); /* otherwise it would poll without a pause */
-    for (unsigned i = 0; i < looks && pause < most && factor > 1; i++) {
-        pause *= factor;
-    }
-    pause = rlock__min(pause, most);
     return rlock__max(pause / 2 + rlock__random_below(random, pause + 1), RLOCK__MS);
 }
 
 static void acquire(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd)
 {
-    assert(args->owner.len > 0 && args->count > 0);
-    assert(args->lease_ms > 0); /* a lock without a lease would stay for ever */
+    assert(!args->enters); /* the lock has no queue */
+    rlock__plain_acquire(spec, args, ret_cmd);
     ret_cmd->script = &rlock__script_setnx_acquire;
-    rlock__cmd_key(ret_cmd, spec->key);
-    rlock__cmd_arg(ret_cmd, args->owner);
-    rlock__cmd_num(ret_cmd, args->lease_ms);
-    rlock__cmd_num(ret_cmd, args->count);
 }
 
 static void release(const struct rlock__spec *spec, const struct rlock__args *args,
@@ -77,8 +63,8 @@ static void rename_owner(const struct rlock__spec *spec, const struct rlock__arg
 
 static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
 {
+    rlock__plain_inspect(spec, ret_cmd);
     ret_cmd->script = &rlock__script_setnx_inspect;
-    rlock__cmd_key(ret_cmd, spec->key);
 }
 
 static void force(const struct rlock__spec *spec, const struct rlock__args *args,

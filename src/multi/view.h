@@ -37,7 +37,8 @@ struct rlock__group_view *rlock__group_view_ref(struct rlock__group_view *view);
 struct rlock__group_view *rlock__group_view_unref(struct rlock__group_view *view);
 /* Writes the group's present state into its view, under the mutex that protects the group. */
 void rlock__group_view_show(const struct rlock__group *group);
-/* The same for one member. A member whose last level is being released does not count. */
+/* Writes the present state of one member. If its last level is being released, the member does not
+ * count. */
 void rlock__group_view_show_member(const struct rlock__member *member);
 /* Until when the owner may rely on the group; 0: it is not held, or lost. */
 int64_t rlock__group_view_valid_until(const struct rlock__group_view *view);
