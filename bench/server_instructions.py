@@ -116,7 +116,7 @@ def grants_from_the_queue(server, n):
     server.run("plain/acquire", owners[0], 30000, 1)
     for i in range(2, n + 2):
         assert server.run("queue/acquire", owners[1], 30000, 1, QUEUE, "w0", 0, "PUBLISH")[0] == 0
-        assert server.run("queue/release", owners[0], 0, 0, "PUBLISH", CHANNEL) == [1, 0]
+        assert server.run("queue/release", owners[0], 0, 0, "PUBLISH", CHANNEL) == [3, 0]
         assert server.run("queue/acquire", owners[1], 30000, 1, QUEUE, "w0", 1, "PUBLISH") == [1]
         owners = [owners[1], "%s:%d" % (owners[0].split(":")[0], i)]
 

@@ -38,7 +38,7 @@ foreach(script IN LISTS SCRIPTS)
     string(MAKE_C_IDENTIFIER ${name} id)
 
     file(STRINGS ${script} shapes REGEX "^-- Shapes ")
-    if(NOT shapes MATCHES "^-- Shapes ([-012nis*. ]+)$")
+    if(NOT shapes MATCHES "^-- Shapes ([-0123nis*. ]+)$")
         message(FATAL_ERROR "${script}: its head must say the shapes of its replies, in one line: -- Shapes …")
     endif()
     set(shapes "${CMAKE_MATCH_1}")

@@ -4,7 +4,7 @@
 -- KEYS[1] the lock's hash
 -- ARGV as queue/release has them
 -- Replies as queue/release does
--- Shapes 1i 2i -i
+-- Shapes 1i 2i 3i -i
 -- Atomic because a token belongs to one owner's hold. Keys and channels in one hash slot by the name's tag.
 ARGV.has_tokens = true
 local release = include 'queue/release'

@@ -3,7 +3,8 @@
 -- Takes the lock's hash; the holder, its only field, or of a read/write lock all fields but the mode; PUBLISH, SPUBLISH or BOTH;
 -- the channel; true if it is a turn of others; true if the lock has tokens; the first two entries of the queue, if the caller
 -- knows them; of a read/write lock the message that announces the free lock
--- Returns 1, or 2 if it is a turn of others; how many received the announcement, 0 if the lock was given, -1 if it was refused.
+-- Returns 1, 2 if it is a turn of others, or 3 if it was given to another client than the holder's, which is never said of a
+-- read/write lock; how many received the announcement, 0 if the lock was given, -1 if it was refused.
 -- An entry is a form, of two characters, and the owner. The form is 'p' or 'w', and a digit k: a reservation lasts 50 ms times
 -- 4 to the power of k. A release grants the lock for 2 s to an entry of the form 'p' that is not older than 750 ms. The client
 -- knows when its call entered, so it knows that the lease cannot end sooner than 2 s after that. If a client does not subscribe
@@ -178,4 +179,4 @@ end
 if sides and not second and redis.pcall('get', 'rlock_writer_waits' .. tag) == first:sub(3) .. ':write' then
   redis.pcall('del', 'rlock_writer_waits' .. tag) -- readers stand back for nobody
 end
-return 1, math.min(told, 0)
+return (sides or first:sub(3, 38) == holder:sub(1, 36)) and 1 or 3, math.min(told, 0)

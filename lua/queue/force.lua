@@ -3,9 +3,9 @@
 -- KEYS[1] the lock's hash
 -- ARGV[1] the holder that was seen; ARGV[2] PUBLISH, SPUBLISH or BOTH; ARGV[3] channel; ARGV.has_tokens of a fenced lock, from
 -- its script
--- Replies {1, receivers} opened, {2, receivers} if it is a turn of others (parts/give); {-1, 1 or 0} not held by that one (1: by
--- another).
--- Shapes 1i 2i -i
+-- Replies {1, receivers} opened, {2, receivers} if it is a turn of others, {3, receivers} if it was given to another client
+-- than the holder's (parts/give); {-1, 1 or 0} not held by that one (1: by another).
+-- Shapes 1i 2i 3i -i
 -- Atomic because a lock that changed hands must not be opened. One hash slot.
 local key = KEYS[1]
 if redis.call('hexists', key, ARGV[1]) == 0 then

@@ -4,8 +4,9 @@
 -- KEYS[1] the lock's hash
 -- ARGV[1] owner; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for, 0 none; of the last level
 -- 1: it is a turn of others; ARGV[4] PUBLISH, SPUBLISH or BOTH; ARGV[5] channel; ARGV.has_tokens of a fenced lock, from its script
--- Replies {1, receivers} done, {2, receivers} if it is a turn of others (parts/give); {-1, 1 or 0} not held (1: by another).
--- Shapes 1i 2i -i
+-- Replies {1, receivers} done, {2, receivers} if it is a turn of others, {3, receivers} if it was given to another client
+-- (parts/give); {-1, 1 or 0} not held (1: by another).
+-- Shapes 1i 2i 3i -i
 -- Atomic because nobody may take the lock between its release and the next in the queue. One hash slot: keys, and the
 -- channels by their tag.
 -- If it runs twice, it gives the lock once: the second time it finds no hold.

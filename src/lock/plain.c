@@ -162,7 +162,8 @@ struct rlock__answer rlock__plain_read_release(const struct rlock__reply *reply)
         return (struct rlock__answer){.outcome = RLOCK__DONE,
                                       .announcement_refused = receivers < 0,
                                       .receivers = receivers,
-                                      .is_others_turn = outcome == 2};
+                                      .is_others_turn = outcome == 2,
+                                      .is_given_away = outcome == 3};
     }
     return (struct rlock__answer){.outcome = RLOCK__GONE,
                                   .taken = rlock__reply_int(reply, 1, 0) == 1};

@@ -13,6 +13,7 @@ static bool value_fits(const struct rlock__value *value, char what, size_t parts
     case '0':
     case '1':
     case '2':
+    case '3':
         return value->num == what - '0';
     case '-':
         return value->num == -1;

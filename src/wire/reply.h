@@ -37,10 +37,10 @@ static inline bool rlock__reply_is_error(const struct rlock__reply *reply)
 /*
  * Whether a script's reply is an array of exactly one of these shapes, which are separated by
  * blanks. A shape has a character for each value:
- *   0 1 2 -  the integers 0, 1, 2 and -1  n  an integer from 1 to the number of parts
- *   i        any integer                  s  a string
- *   *        what follows it comes once for each part
- *   .        what follows it comes any number of times
+ *   0 1 2 3 -  those integers, and -1  n  an integer from 1 to the number of parts
+ *   i          any integer             s  a string
+ *   *          what follows it comes once for each part
+ *   .          what follows it comes any number of times
  * parts: of the command that asked for several things.
  */
 bool rlock__reply_fits(const struct rlock__reply *reply, const char *shapes, size_t parts);

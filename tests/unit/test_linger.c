@@ -191,6 +191,14 @@ LINGER_TEST(after_others_heard_a_release_no_hold_lingers_for_a_second)
     assert_lingers_again_after_a_second(s, NOW + LINGER_US);
 }
 
+/* The answer says so, though the message that a call waits has not come. */
+LINGER_TEST(after_a_release_gave_the_lock_to_another_client_no_hold_lingers_for_a_second)
+{
+    rlock__core_tick(&s->alone.core, NOW + LINGER_US);
+    alone_answer(&s->alone.core, 2, (const int64_t[]){3, 0}, NOW + LINGER_US);
+    assert_lingers_again_after_a_second(s, NOW + LINGER_US);
+}
+
 /* The call wants another lease, so the hold cannot be passed to it. */
 LINGER_TEST(a_hold_does_not_linger_while_a_call_waits_here)
 {

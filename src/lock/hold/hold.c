@@ -104,8 +104,10 @@ void rlock__hold_over(struct rlock__hold *hold)
 static void note_others(const struct rlock__hold *hold, const struct rlock__answer *answer,
                         int64_t now)
 {
-    if (hold->grant->is_awaited ||
-        (answer != NULL && (answer->receivers > 0 || answer->is_others_turn))) {
+    bool found_others = answer != NULL &&
+                        (answer->receivers > 0 || answer->is_others_turn || answer->is_given_away);
+
+    if (hold->grant->is_awaited || found_others) {
         rlock__queue_contended(hold->spec->core, hold->spec, now);
     }
 }
