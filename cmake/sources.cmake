@@ -126,6 +126,7 @@ set(RLOCK_SOURCES
     src/lock/server/server.c
     src/lock/server/stock.c
     src/lock/server/subscriber.c
+    src/lock/server/tracked.c
     src/lock/server/waiters.c
     src/lock/spec.c
     src/lock/setnx.c

@@ -652,7 +652,7 @@ RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
 /*
  * Makes a setnx lock, the lock of redis-py, redsync, bsm/redislock and others (docs/interop.md).
  * It is one string key, and the name is that key. Use the name for no other kind of lock.
- *   - Waiters ask again after pauses that grow (rlock_opts.pause_first_ms).
+ *   - The server tells waiters that the key has changed (CLIENT TRACKING); or else they poll.
  *   - If a holder without a lease dies, the lock stays taken until rlock_force_unlock().
  * For arguments, returns and ownership see rlock_reentrant_new().
  */

@@ -78,6 +78,7 @@ static const struct right {
     {"+client|list", "CLIENT LIST ID 0", RLOCK__FOR_EASE,
      "a broken connection's number is killed without a look whose it is now; on which machine a "
      "holder is stays unknown"},
+    {"+client|tracking", "CLIENT TRACKING OFF", RLOCK__FOR_EASE, "waiters for setnx locks poll"},
     {"+pubsub|numsub", "PUBSUB NUMSUB %", RLOCK__FOR_EASE,
      "a waiter that was killed is skipped late, and waiting Redissons get no turn"},
     {"+scan", "SCAN 0 COUNT 1", RLOCK__FOR_EASE, "rlock ls does not work"},

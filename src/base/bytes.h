@@ -47,6 +47,14 @@ static inline unsigned rlock__bytes_hash(struct rlock__bytes bytes)
     return (unsigned)(number ^ number >> 32);
 }
 
+/* Whether this text stands at their start. */
+static inline bool rlock__bytes_begin(struct rlock__bytes bytes, const char *start)
+{
+    size_t len = strlen(start);
+
+    return bytes.len >= len && memcmp(bytes.at, start, len) == 0;
+}
+
 /* Whether the part is in it; an empty one, and NULL, is in nothing. */
 static inline bool rlock__bytes_have(struct rlock__bytes bytes, const char *part)
 {

@@ -224,6 +224,15 @@ static struct rlock__tuning tuning_of(const struct rlock_opts *opts)
     };
 }
 
+/* Whether one server of the cluster has all that belongs to the lock. A tracked key is alone. */
+static bool is_in_one_slot(const struct rlock__spec *spec)
+{
+    const struct rlock__core *core = spec->core;
+
+    return core->driver.slot == NULL || (spec->ops->caps & RLOCK__CAP_TRACKS) != 0 ||
+           core->driver.slot(spec->channel) == spec->slot;
+}
+
 static int make(struct rlock_client *client, const struct rlock_ops *ops, struct rlock__bytes name,
                 const struct rlock_opts *opts, struct rlock_handle **ret_lock)
 {
@@ -238,7 +247,7 @@ static int make(struct rlock_client *client, const struct rlock_ops *ops, struct
     }
     /* The spec's reference. */
     (void)atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
-    if (client->core.driver.slot != NULL && client->core.driver.slot(spec->channel) != spec->slot) {
+    if (!is_in_one_slot(spec)) {
         (void)rlock__spec_unref(spec);
         free(lock);
         return rlock__fail(RLOCK_EINVAL, "the name's keys would lie in different slots of the "

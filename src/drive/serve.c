@@ -183,19 +183,22 @@ static bool sub_is_elsewhere(struct rlock__node *node)
 void rlock__serve_sub(struct rlock__node *node, int64_t now)
 {
     struct rlock__sub *sub = &node->sub;
-    bool due, begins, is_ready = sub->is_ready;
+    bool due, begins, wants_pushes, is_ready = sub->is_ready;
     int code;
 
     sub->is_ready = false;
     rlock__enter(node->client);
     due = now >= rlock__subscriber_due(&node->server); /* to be made, or to be checked */
     begins = rlock__subscriber_begin(&node->server, now);
+    wants_pushes = node->server.sub.asked_tracking;
     rlock__core_mutex_unlock(&node->client->mutex);
+    rlock__conn_want_pushes(sub->conn, wants_pushes);
     code = begins ? rlock__conn_start(sub->conn, NULL, 0, now) : rlock__conn_step(sub->conn, now);
     if (code == 0 && !sub->up && rlock__conn_is_up(sub->conn)) {
         sub->up = true;
         rlock__enter(node->client);
         found_version(node, rlock__conn_greeting(sub->conn));
+        node->server.sub.tracks = rlock__conn_greeting(sub->conn)->tracks;
         rlock__core_sub_up(&node->server, rlock__now_us());
         rlock__leave(node->client);
     }

@@ -121,6 +121,7 @@ enum rlock__why {
     RLOCK__AGAIN = 1 << 6,    /* its grant was over when it was read: it tries again at once */
     RLOCK__EXTENDED = 1 << 7, /* the hold that it extends was renewed, or refused, or has ended */
     RLOCK__TOLD = 1 << 8,     /* a message says when it is to ask */
+    RLOCK__LOOKED = 1 << 9,   /* a look at its key says when the lease there ends */
 };
 
 /* Where a call stands. */

@@ -36,7 +36,12 @@ enum rlock__caps {
     RLOCK__CAP_PASSES = 1 << 8,
     /* the head of the wait queue enters the lock's queue on the server: lock/call/enter.h */
     RLOCK__CAP_ENTERS = 1 << 9,
+    /* nobody announces its release; waiters hear of changes of its key: lock/server/tracked.h */
+    RLOCK__CAP_TRACKS = 1 << 10,
 };
+
+/* What the name of a tracked key's channel begins with; the key follows. */
+#define RLOCK__TRACKED "__redis__:invalidate:"
 
 /* The options of a handle that its kind reads. Zero is the default of each. */
 struct rlock__tuning {
@@ -126,10 +131,11 @@ struct rlock_ops {
                          the sides of a read/write lock: an owner may hold both */
     char other_side;  /* of a read/write lock; 0: none */
 
-    /* How long a waiter sleeps before it tries again, after so many such pauses. NULL: it waits on
-     * the channel instead. */
+    /* How long a waiter that polls sleeps before it tries again, after so many such pauses. NULL:
+     * it waits on the channel instead. */
     int64_t (*pause)(const struct rlock__tuning *tuning, unsigned looks, uint64_t *random);
-    /* Appends the channel's name for this key. */
+    /* Appends the channel's name for this key; with RLOCK__CAP_TRACKS: RLOCK__TRACKED, and the
+     * key. */
     void (*channel)(struct rlock__bytes key, struct rlock__buf *ret_channel);
     /* The commands. Behind ASKING the core gives a script one argument more, 'asking'. Scripts that
      * do not need it ignore it. */
@@ -164,6 +170,12 @@ struct rlock_ops {
     void (*read_inspect)(const struct rlock__reply *reply, struct rlock_info *ret_info,
                          struct rlock__buf *ret_seen);
 };
+
+/* Whether the waiters of the kind poll, whatever the server can do. */
+static inline bool rlock__ops_poll(const struct rlock_ops *ops)
+{
+    return ops->pause != NULL && (ops->caps & RLOCK__CAP_TRACKS) == 0;
+}
 
 extern const struct rlock_ops rlock__reentrant_ops;
 extern const struct rlock_ops rlock__nonreentrant_ops;

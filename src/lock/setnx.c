@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The setnx lock, which most other libraries use, is one string key. SET NX PX creates the key, and
- * a script compares its value and deletes it. The value is the owner. Nobody announces a release,
- * so waiters poll. Only the client counts the levels.
+ * a script compares its value and deletes it. The value is the owner. Nobody announces a release.
+ * The server tells the waiters that the key has changed: lock/server/tracked.h. Where it does not,
+ * they poll. Only the client counts the levels.
  */
 #include <assert.h>
 
 #include <lua_scripts.h>
+#include <string.h>
 
 #include "base/random.h"
 #include "lock/plain.h"
@@ -17,6 +19,12 @@ static int64_t pause_before(const struct rlock__tuning *tuning, unsigned looks, 
     int64_t pause = rlock__spin_pause(tuning, looks, 10 * RLOCK__MS, 160 * RLOCK__MS);
 
     return rlock__max(pause / 2 + rlock__random_below(random, pause + 1), RLOCK__MS);
+}
+
+static void tracked_channel(struct rlock__bytes key, struct rlock__buf *ret_channel)
+{
+    (void)rlock__buf_add(ret_channel, RLOCK__TRACKED, strlen(RLOCK__TRACKED));
+    (void)rlock__buf_add(ret_channel, key.at, key.len);
 }
 
 static void acquire(const struct rlock__spec *spec, const struct rlock__args *args,
@@ -78,10 +86,10 @@ static void force(const struct rlock__spec *spec, const struct rlock__args *args
 const struct rlock_ops rlock__setnx_ops = {
     .kind = "setnx",
     .number = RLOCK_KIND_SETNX,
-    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_PASSES,
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_PASSES | RLOCK__CAP_TRACKS,
     .side = 'x',
     .pause = pause_before,
-    .channel = rlock__plain_channel,
+    .channel = tracked_channel,
     .acquire = acquire,
     .release = release,
     .renew = renew,

@@ -19,7 +19,7 @@ static bool runs(const struct rlock__member *member)
 static bool may_speak(const struct rlock__member *member)
 {
     return member->group->spec->ops->on_message != NULL && member->tried && !member->running &&
-           member->code == RLOCK_EBUSY && member->spec->ops->pause == NULL &&
+           member->code == RLOCK_EBUSY && !rlock__ops_poll(member->spec->ops) &&
            (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0;
 }
 

@@ -91,7 +91,7 @@ void rlock__group_listen(struct rlock__group *group, int64_t now)
 
         spoken = spoken || (busy && member->spoke);
         if (busy && !member->listening && (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 &&
-            member->spec->ops->pause == NULL) {
+            !rlock__ops_poll(member->spec->ops)) {
             member->listening = true;
             member->listener =
                 (struct rlock__listener){.spec = member->spec, .notify = group->notify};

@@ -65,6 +65,8 @@ struct rlock__greeting {
     int64_t uptime_s;   /* RLOCK__UNKNOWN: not told; 0 also: may have just started */
     char run_id[48];    /* "": not asked, or not told */
     int64_t version;    /* of Redis that it speaks like, the first number; 0: the same */
+    bool pushes;        /* it speaks version 3 of the protocol */
+    bool tracks;        /* it tells of changes of the keys that the connection reads */
 };
 
 struct rlock__conn;
@@ -74,6 +76,9 @@ struct rlock__conn *rlock__conn_new(const struct rlock__conn_opts *opts);
 /* Closes and frees it. Returns NULL; NULL is ok. */
 struct rlock__conn *rlock__conn_free(struct rlock__conn *conn);
 
+/* Whether the connection is to speak version 3 of the protocol and to track keys, if the server
+ * permits, from its next start on. The greeting says whether it does. */
+void rlock__conn_want_pushes(struct rlock__conn *conn, bool wants);
 /* Closes what was there, starts anew, and goes on as rlock__conn_step() does, which also says what
  * is returned. unfenced: client ids of earlier connections of ours, to be killed in the handshake;
  * copied. An id of 0 cannot be killed. */

@@ -47,6 +47,7 @@ struct rlock__conn {
     size_t said; /* how much of hello.out was sent */
     struct rlock__resp *resp;
     enum rlock__hello_manner manner;
+    bool wants_pushes;
     bool heard;      /* something was read */
     bool was_closed; /* it failed since the server closed it */
     bool knows_us;   /* its server has reported a client id, so it knows what we ask for */

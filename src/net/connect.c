@@ -159,7 +159,7 @@ static int greet(struct rlock__conn *conn, int64_t now)
 static bool may_ask_again(const struct rlock__conn *conn)
 {
     return conn->was_closed &&
-           (conn->manner == RLOCK__HELLO_FIRST ? !conn->heard
+           (conn->manner <= RLOCK__HELLO_FIRST ? !conn->heard
                                                : conn->manner == RLOCK__HELLO_IN_PARTS);
 }
 
@@ -296,6 +296,9 @@ static int start(struct rlock__conn *conn, const uint64_t *unfenced, size_t n, i
     if (conn->resp == NULL) {
         return rlock__conn_fail(conn, RLOCK_ENOMEM, "no memory");
     }
+    if (conn->manner == RLOCK__HELLO_PUSHES) {
+        rlock__resp_take_pushes(conn->resp);
+    }
     code = rlock__hello_begin(&conn->hello, conn->opts, conn->manner, unfenced, n);
     if (code != 0) {
         return rlock__conn_fail(conn, code, "%s", rlock_detail());
@@ -303,12 +306,17 @@ static int start(struct rlock__conn *conn, const uint64_t *unfenced, size_t n, i
     return begin(conn, now);
 }
 
+void rlock__conn_want_pushes(struct rlock__conn *conn, bool wants)
+{
+    conn->wants_pushes = wants;
+}
+
 int rlock__conn_start(struct rlock__conn *conn, const uint64_t *unfenced, size_t n, int64_t now)
 {
     int r;
 
     conn->deadline = conn->address_deadline = rlock__later(now, conn->opts->connect_timeout_us);
-    conn->manner = RLOCK__HELLO_FIRST;
+    conn->manner = conn->wants_pushes ? RLOCK__HELLO_PUSHES : RLOCK__HELLO_FIRST;
     r = start(conn, unfenced, n, now);
     return r < 0 ? r : rlock__conn_step(conn, now);
 }

@@ -43,6 +43,12 @@ static bool is_text(const struct rlock__reply *reply, size_t i, const char *text
     return rlock__bytes_equal(rlock__reply_str(reply, i), rlock__bytes_of(text));
 }
 
+/* Of the protocol, which the connection asks for. */
+static int version(const struct rlock__hello *hello)
+{
+    return hello->manner == RLOCK__HELLO_PUSHES ? 3 : 2;
+}
+
 /* The fields of HELLO's reply are name and value in turn; ours come before "modules", whose value
  * is a list. */
 static int take_fields(struct rlock__hello *hello, const struct rlock__reply *reply)
@@ -51,7 +57,7 @@ static int take_fields(struct rlock__hello *hello, const struct rlock__reply *re
 
     for (size_t i = 0; i + 1 < reply->n && !is_text(reply, i, "modules"); i += 2) {
         if (is_text(reply, i, "proto")) {
-            has_proto = rlock__reply_int(reply, i + 1, 0) == 2;
+            has_proto = rlock__reply_int(reply, i + 1, 0) == version(hello);
         } else if (is_text(reply, i, "id")) {
             hello->got.client_id = (uint64_t)rlock__max(0, rlock__reply_int(reply, i + 1, 0));
         }
@@ -98,19 +104,6 @@ static int take_pong(struct rlock__hello *hello, const struct rlock__reply *repl
     return is_text(reply, 0, "PONG") ? 0 : not_redis();
 }
 
-struct rlock__bytes rlock__info_field(struct rlock__bytes info, const char *name)
-{
-    const char *at = memmem(info.at, info.len, name, strlen(name));
-    const char *end;
-
-    if (at == NULL) {
-        return rlock__bytes("", 0);
-    }
-    at += strlen(name);
-    end = memchr(at, '\r', info.len - (size_t)(at - info.at));
-    return end != NULL ? rlock__bytes(at, (size_t)(end - at)) : rlock__bytes("", 0);
-}
-
 static int take_info(struct rlock__hello *hello, const struct rlock__reply *reply)
 {
     struct rlock__bytes info = rlock__reply_str(reply, 0);
@@ -149,6 +142,13 @@ static int take_named(struct rlock__hello *hello, const struct rlock__reply *rep
     return 0;
 }
 
+/* Without version 3 of the protocol the server would tell nobody. */
+static int take_tracking(struct rlock__hello *hello, const struct rlock__reply *reply)
+{
+    hello->got.tracks = hello->got.pushes && is_text(reply, 0, "OK");
+    return 0;
+}
+
 /* ---- What is said ---- */
 
 static void say_auth(struct rlock__hello *hello)
@@ -181,6 +181,7 @@ static int take_hello(struct rlock__hello *hello, const struct rlock__reply *rep
 
     if (!rlock__reply_is_error(reply)) {
         hello->named = hello->opts->client_name != NULL;
+        hello->got.pushes = hello->manner == RLOCK__HELLO_PUSHES;
         return take_fields(hello, reply);
     }
     if (rlock__refused_finally(reply)) {
@@ -201,7 +202,7 @@ static void say_hello(struct rlock__hello *hello)
 {
     const char *user = rlock__login_user(&hello->login);
     const char *password = rlock__login_password(&hello->login);
-    const char *args[7] = {"HELLO", "2"};
+    const char *args[7] = {"HELLO", version(hello) == 3 ? "3" : "2"};
     size_t n = 2;
 
     if (password != NULL || user != NULL) {
@@ -268,6 +269,9 @@ static void say_rest(struct rlock__hello *hello)
     if (hello->opts->want_role) {
         SAY(hello, take_role, "ROLE");
     }
+    if (hello->manner == RLOCK__HELLO_PUSHES) {
+        SAY(hello, take_tracking, "CLIENT", "TRACKING", "ON");
+    }
 }
 
 /* Goes on to what is said next, until something is, or all is said. */
@@ -331,8 +335,8 @@ int rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts
     int code;
 
     rlock__hello_fini(hello);
-    *hello =
-        (struct rlock__hello){.opts = opts, .got = {.fenced = true, .uptime_s = RLOCK__UNKNOWN}};
+    *hello = (struct rlock__hello){
+        .opts = opts, .manner = manner, .got = {.fenced = true, .uptime_s = RLOCK__UNKNOWN}};
     code = rlock__login_ask(&hello->login, opts);
     if (code != 0) {
         return code;
@@ -368,7 +372,6 @@ int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *re
     if (take != NULL) {
         r = rlock__refused_all(reply) ? rlock__refused(hello, reply) : take(hello, reply);
     }
-
     if (r == 0) {
         say_more(hello);
     }

@@ -16,7 +16,8 @@ struct rlock__resp {
     size_t n, n_cap;
     struct rlock__buf text;
     size_t weight; /* lower bound of what the reply in progress took on the wire */
-    bool is_array, is_nested;
+    bool is_array, is_nested, is_push;
+    bool takes_pushes;
     bool whole; /* the last reply was given out: the next begins with empty arrays */
     const char *error;
     int code;
@@ -47,7 +48,8 @@ static bool weigh(struct rlock__resp *resp, size_t bytes)
     return fits(resp, 0);
 }
 
-/* We never ask for version 3 of the protocol. */
+/* We ask for version 3 of the protocol on subscriber connections alone, and use no more of it than
+ * they need. */
 static void *of_version_3(struct rlock__resp *resp)
 {
     return refuse(resp, RLOCK_ECONN, "a reply of another version of the protocol");
@@ -89,7 +91,8 @@ static void *add_string(const redisReadTask *task, char *str, size_t len)
         value.type = RLOCK__REPLY_ERROR;
     } else if (task->type == REDIS_REPLY_STATUS) {
         value.type = RLOCK__REPLY_STATUS;
-    } else if (task->type != REDIS_REPLY_STRING) {
+    } else if (task->type != REDIS_REPLY_STRING &&
+               !(resp->takes_pushes && task->type == REDIS_REPLY_VERB)) {
         return of_version_3(resp);
     }
     if (!rlock__buf_add(&resp->text, str, len)) {
@@ -102,9 +105,12 @@ static void *add_array(const redisReadTask *task, size_t elements)
 {
     struct rlock__resp *resp = task->privdata;
 
-    if (task->type != REDIS_REPLY_ARRAY) {
+    bool is_newer = task->type == REDIS_REPLY_PUSH || task->type == REDIS_REPLY_MAP;
+
+    if (task->type != REDIS_REPLY_ARRAY && !(resp->takes_pushes && is_newer)) {
         return of_version_3(resp);
     }
+    resp->is_push = resp->is_push || task->type == REDIS_REPLY_PUSH;
     *(task->parent == NULL ? &resp->is_array : &resp->is_nested) = true;
     /* The elements are only announced; each is weighed when it comes. */
     return elements <= resp->cap / WIRE_MIN && weigh(resp, 0) ? resp : too_long(resp);
@@ -174,6 +180,11 @@ struct rlock__resp *rlock__resp_free(struct rlock__resp *resp)
     return NULL;
 }
 
+void rlock__resp_take_pushes(struct rlock__resp *resp)
+{
+    resp->takes_pushes = true;
+}
+
 void rlock__resp_set_cap(struct rlock__resp *resp, size_t cap)
 {
     resp->cap = cap;
@@ -216,7 +227,7 @@ static void begin(struct rlock__resp *resp)
 {
     resp->n = 0;
     resp->weight = 0;
-    resp->is_array = resp->is_nested = false;
+    resp->is_array = resp->is_nested = resp->is_push = false;
     resp->whole = false;
     rlock__buf_clear(&resp->text);
 }
@@ -238,7 +249,8 @@ int rlock__resp_next(struct rlock__resp *resp, struct rlock__reply *ret_reply)
         return fits(resp, resp->reader->len - resp->reader->pos) ? 0 : resp->code;
     }
     settle(resp);
-    *ret_reply = (struct rlock__reply){resp->values, resp->n, resp->is_array, resp->is_nested};
+    *ret_reply = (struct rlock__reply){resp->values, resp->n, resp->is_array, resp->is_nested,
+                                       resp->is_push};
     return 1;
 }
 

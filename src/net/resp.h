@@ -15,6 +15,8 @@ struct rlock__resp;
 struct rlock__resp *rlock__resp_new(size_t cap);
 /* Returns NULL; NULL is ok. */
 struct rlock__resp *rlock__resp_free(struct rlock__resp *resp);
+/* From now on replies may be of version 3 of the protocol: pushes, maps and verbatim strings. */
+void rlock__resp_take_pushes(struct rlock__resp *resp);
 /* Sets how many bytes a reply may have; longer ones are refused before they are whole. */
 void rlock__resp_set_cap(struct rlock__resp *resp, size_t cap);
 /* Adds bytes of the server. Returns RLOCK_ENOMEM. */

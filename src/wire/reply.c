@@ -82,3 +82,16 @@ struct rlock__bytes rlock__reply_field(const struct rlock__reply *reply, const c
     }
     return rlock__bytes("", 0);
 }
+
+struct rlock__bytes rlock__info_field(struct rlock__bytes info, const char *name)
+{
+    const char *at = memmem(info.at, info.len, name, strlen(name));
+    const char *end;
+
+    if (at == NULL) {
+        return rlock__bytes("", 0);
+    }
+    at += strlen(name);
+    end = memchr(at, '\r', info.len - (size_t)(at - info.at));
+    return end != NULL ? rlock__bytes(at, (size_t)(end - at)) : rlock__bytes("", 0);
+}

@@ -20,12 +20,14 @@ struct rlock__value {
     size_t len;
 };
 
-/* Nested arrays are flattened in their order; a scalar is one value with is_array false. */
+/* Nested arrays and maps are flattened in their order; a scalar is one value with is_array
+ * false. */
 struct rlock__reply {
     const struct rlock__value *v;
     size_t n;
     bool is_array;
     bool is_nested; /* an array inside it */
+    bool is_push;   /* no reply to a command, but a message in version 3 of the protocol */
 };
 
 /* Whether the whole reply is an error of the server. */
@@ -60,6 +62,8 @@ static inline struct rlock__bytes rlock__reply_str(const struct rlock__reply *re
     return rlock__bytes("", 0);
 }
 
+/* The value of "name:value" in INFO's text; empty where there is none. */
+struct rlock__bytes rlock__info_field(struct rlock__bytes info, const char *name);
 /* The string behind this name in an array of names and values; empty where there is none. */
 struct rlock__bytes rlock__reply_field(const struct rlock__reply *reply, const char *name);
 

@@ -24,7 +24,7 @@ static inline bool kind_can(const struct fixture *f, unsigned int what)
 /* How long a waiter of this kind usually takes to notice that a lock is free. */
 static inline int64_t wake_ms(const struct fixture *f)
 {
-    return kind_can(f, LISTENS) ? 50 : 300;
+    return kind_can(f, IS_QUIET) ? 50 : 300;
 }
 
 #define CONF_CASES(CASE, CROWD, SLOW)                                                              \
@@ -211,10 +211,10 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(a_pair_is_two_scripts_and_nothing_else, COSTS_TWO_SCRIPTS)                                \
     CASE(each_level_is_a_script, CAN_NEST | COSTS_TWO_SCRIPTS)                                     \
     CASE(local_answers_cost_nothing, COSTS_TWO_SCRIPTS)                                            \
-    CASE(idle_waiters_are_silent, LISTENS | LINES_UP)                                              \
-    SLOW(idle_waiters_look_again_once_per_recheck, LISTENS | LINES_UP)                             \
-    CASE(cancelling_a_whole_line_asks_nobody, LISTENS | LINES_UP)                                  \
-    CASE(closing_with_a_line_asks_nobody, LISTENS | LINES_UP)                                      \
+    CASE(idle_waiters_are_silent, IS_QUIET | LINES_UP)                                             \
+    SLOW(idle_waiters_look_again_once_per_recheck, IS_QUIET | LINES_UP)                            \
+    CASE(cancelling_a_whole_line_asks_nobody, IS_QUIET | LINES_UP)                                 \
+    CASE(closing_with_a_line_asks_nobody, IS_QUIET | LINES_UP)                                     \
     CASE(thousands_of_relocks_cause_no_renewal, 0)                                                 \
     CASE(renewals_of_many_holds_share_scripts, 0)                                                  \
     CROWD(hundreds_of_local_waiters_cost_two_attempts_per_grant, LINES_UP)                         \

@@ -37,6 +37,7 @@ static const struct {
     {IS_PLAIN_HASH, "is not a plain hash under its own name"},
     {ANNOUNCES, "does not announce its release on redisson_lock__channel"},
     {LISTENS, "listens to no channel while it waits"},
+    {IS_QUIET, "polls while it waits"},
     {LINES_UP, "lets all its waiters ask the server"},
     {COSTS_TWO_SCRIPTS, "costs other than two scripts"},
     {HAS_TOKEN, "has no token"},

@@ -240,6 +240,28 @@ CLUSTER_TEST(who_may_not_hear_plain_channels_hears_sharded_ones, f)
         TEST_EVENTUALLY(test_server_says(f->servers[s.from], "", "PUBSUB SHARDCHANNELS"), 5000));
 }
 
+static const struct kind kind_setnx = {.name = "setnx", .make = rlock_setnx_new};
+
+static bool await_tracked(struct test_server *server)
+{
+    return TEST_EVENTUALLY(test_server_info(server, "stats", "tracking_total_items") == 1, 5000);
+}
+
+/* Its waiter follows the key: the server that has it now tells of its changes. */
+FIXTURE_WITH_TEST(a_waiter_for_a_setnx_lock_whose_slot_has_moved_hears_of_the_release, f,
+                  .kind = &kind_setnx, .servers = 3,
+                  .server = {.transport = TEST_TCP, .conf = cluster_conf})
+{
+    struct scene s;
+
+    open_scene(&s, f);
+    actor_begin(s.waiter, act_pass_through, s.wanted, RLOCK_FOREVER, NULL);
+    assert_true(await_tracked(f->servers[s.from]));
+    cluster_move_slot(f->servers, PRIMARIES, s.from, s.to, slot());
+    assert_true(await_tracked(f->servers[s.to]));
+    assert_heard(&s);
+}
+
 /* ---- Who is dead ---- */
 
 #define QUEUE "redisson_lock_queue:{" NAME "}"

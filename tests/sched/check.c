@@ -36,7 +36,7 @@ static int64_t prompt_us(void)
 
 static int64_t wake_us(void)
 {
-    const bool polls = strcmp(stage.kind, "spin") == 0 || strcmp(stage.kind, "setnx") == 0;
+    const bool polls = strcmp(stage.kind, "spin") == 0;
     int64_t us = 2 * prompt_us() + (polls ? SPIN_US : 0);
 
     if (strcmp(stage.kind, "fair") == 0 && (stage.scenario->moves & MOVE_EXIT) != 0) {

@@ -39,7 +39,7 @@ static void reply_hello(struct sim_call *call)
     reply_pair(call->reply, "server", "redis");
     reply_pair(call->reply, "version", REDIS_VERSION);
     sim_resp_bulk(call->reply, "proto", 5);
-    sim_resp_integer(call->reply, 2);
+    sim_resp_integer(call->reply, call->conn->is_version_3 ? 3 : 2);
     sim_resp_bulk(call->reply, "id", 2);
     sim_resp_integer(call->reply, (int64_t)client_id(call));
     reply_pair(call->reply, "mode", "standalone");
@@ -70,10 +70,7 @@ static void cmd_hello(struct sim_call *call)
         sim_resp_error(call->reply, "ERR Protocol version is not an integer or out of range");
         return;
     }
-    if (version == 3) {
-        sim_unsupported(call->server, "protocol", call->argv[1]);
-    }
-    if (version != 2) {
+    if (version != 2 && version != 3) {
         sim_resp_error(call->reply, "NOPROTO unsupported protocol version");
         return;
     }
@@ -86,6 +83,7 @@ static void cmd_hello(struct sim_call *call)
             return;
         }
     }
+    call->conn->is_version_3 = version == 3;
     reply_hello(call);
 }
 
@@ -197,10 +195,21 @@ static void cmd_client_kill(struct sim_call *call)
     sim_resp_integer(call->reply, victim != NULL);
 }
 
+static void cmd_client_tracking(struct sim_call *call)
+{
+    if (call->argc != 3 || !sim_word_is(call->argv[2], "on")) {
+        sim_reply_unsupported_option(call, 2);
+        return;
+    }
+    call->conn->tracks = true;
+    sim_resp_status(call->reply, "OK");
+}
+
 static const struct sim_command client_subs[] = {
     {"id", 2, SIM_CMD_NOSCRIPT, cmd_client_id, NULL},
     {"getname", 2, SIM_CMD_NOSCRIPT, cmd_client_getname, NULL},
     {"setname", 3, SIM_CMD_NOSCRIPT, cmd_client_setname, NULL},
+    {"tracking", -3, SIM_CMD_NOSCRIPT, cmd_client_tracking, NULL},
     {"kill", -3, SIM_CMD_NOSCRIPT, cmd_client_kill, NULL},
     {NULL, 0, 0, NULL, NULL},
 };

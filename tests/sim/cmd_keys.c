@@ -94,6 +94,7 @@ static void cmd_pttl(struct sim_call *call)
 {
     const struct sim_key *key = sim_key_find(&call->server->space, call->argv[1]);
 
+    sim_tracking_read(call, call->argv[1]);
     if (!key) {
         sim_resp_integer(call->reply, -2);
     } else if (key->expire_at_ms == SIM_NEVER) {

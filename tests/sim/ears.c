@@ -25,6 +25,13 @@ static void check_ears(struct sim_world *world, unsigned key)
     }
 }
 
+static struct sim_view key_of(const struct rlock__channel *channel)
+{
+    size_t prefix = strlen(RLOCK__TRACKED);
+
+    return (struct sim_view){channel->name.at + prefix, channel->name.len - prefix};
+}
+
 /* With nothing under way the server has each subscription that it acknowledged, and did not end. A
  * channel that is kept for a waiter to come is heard, or asked for. */
 static void check_subscriptions(const struct sim_client *client, unsigned node)
@@ -47,6 +54,11 @@ static void check_subscriptions(const struct sim_client *client, unsigned node)
             sim_violate(client->world, "client %u: believes to hear %.*s at node %u, and does not",
                         client->index, (int)name.len, name.data, node);
         }
+        if (channel->is_armed && world->config.faults == 0 && /* no message is lost */
+            !sim_server_tracks(server, conn->id, key_of(channel))) {
+            sim_violate(client->world, "client %u: relies on node %u for %.*s, and is not told",
+                        client->index, node, (int)name.len, name.data);
+        }
         if (channel->stock != NULL && !channel->live && channel->asked == RLOCK__ASKED_NOTHING) {
             sim_violate(client->world, "client %u: counts on %.*s, and does not ask to hear it",
                         client->index, (int)name.len, name.data);
@@ -57,7 +69,7 @@ static void check_subscriptions(const struct sim_client *client, unsigned node)
 void sim_check_ears(struct sim_world *world)
 {
     bool one_channel = world->config.other == NULL && world->only.queues == 0 &&
-                       (world->config.kind->caps & RLOCK__CAP_QUEUES) == 0;
+                       (world->config.kind->caps & (RLOCK__CAP_QUEUES | RLOCK__CAP_TRACKS)) == 0;
 
     for (unsigned i = 0; i < world->config.n_keys && world->config.faults == 0 && one_channel;
          i++) {

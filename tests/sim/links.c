@@ -96,6 +96,17 @@ static bool is_nameless(const struct sim_conn *conn)
     return !conn->client->may_kill && may_kill(conn->client) && conn->id % 2 == 0;
 }
 
+#define TRACK "*3\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n"
+
+/* Of those that may not listen each second may track keys, and not look at them. */
+static bool may_track(const struct sim_link *link)
+{
+    const struct sim_client *client = link->client;
+
+    return link->is_sub && server_of(link)->sub.asked_tracking &&
+           (client->may_listen || client->index % 2 == 1);
+}
+
 static void begin_hello(struct sim_client *client, struct sim_link *link)
 {
     struct sim_world *world = client->world;
@@ -119,6 +130,10 @@ static void begin_hello(struct sim_client *client, struct sim_link *link)
     link->answers_due = 1;
     link->spoke_at = sim_clock(client);
     sim_conn_say(conn, "*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n", 24);
+    if (may_track(link)) {
+        sim_conn_say(conn, TRACK, strlen(TRACK));
+        link->answers_due++;
+    }
     for (size_t i = 0; i < link->n_unfenced && may_kill(client); i++) {
         char id[24];
         int n = snprintf(id, sizeof(id), "%llu", (unsigned long long)link->unfenced[i]);
@@ -195,6 +210,7 @@ static void handshake_step(struct sim_client *client, struct sim_link *link)
     rlock__timer_unset(&client->world->timers, &link->timer);
     if (link->is_sub) {
         link->state = SIM_UP;
+        server_of(link)->sub.tracks = may_track(link);
         rlock__core_sub_up(server_of(link), sim_clock(client));
     } else if (client->world->config.failover_us != 0) {
         sim_map_confirm(link);
@@ -237,6 +253,8 @@ void sim_link_hear(struct sim_conn *conn, const char *bytes, size_t len)
         }
         handshake_step(client, link);
     } else if (conn->is_sub) {
+        reply.is_push =
+            rlock__bytes_equal(rlock__reply_str(&reply, 0), rlock__bytes_of("invalidate"));
         rlock__core_sub_reply(server_of(link), &reply, sim_clock(client));
     } else {
         rlock__core_reply(sim_core_link(link), link->gen, &reply, sim_clock(client));
@@ -306,8 +324,12 @@ bool sim_hears(const struct sim_client *client, const struct rlock__call *call)
 {
     const struct rlock__server *server =
         call->channel != NULL ? call->channel->server : call->link->server;
+    bool is_up = client->subs[server - client->nodes].state == SIM_UP;
 
-    return client->subs[server - client->nodes].state == SIM_UP && client->may_listen;
+    if (call->channel != NULL && call->channel->is_tracked) { /* until a look is refused */
+        return is_up && server->sub.tracks && !call->channel->is_deaf;
+    }
+    return is_up && client->may_listen;
 }
 
 void sim_wire_learn(struct sim_client *client)

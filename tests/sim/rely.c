@@ -107,18 +107,15 @@ static bool awaits_own(const struct sim_user *user)
            user->call.timer.at <= hold->grant->valid_until + 2 * RLOCK__MS;
 }
 
-/* A spinning call looks again after pauses that double, with a jitter that grows; one for a string
- * key after pauses of half to three halves. One that was refused backs off. */
+/* A spinning call looks again after pauses that double, with a jitter that grows. One that was
+ * refused backs off. */
 static void check_spin(struct sim_user *user)
 {
     const struct rlock__call *call = &user->call;
     int64_t pause = call->timer.at - sim_clock(user->client),
             nth = (int64_t)call->acquire.spins - 1;
-    const bool is_string = call->spec->ops == &rlock__setnx_ops;
-    int64_t doubled = (is_string ? 10 * RLOCK__MS : RLOCK__MS) << rlock__min(rlock__max(nth, 0), 7);
-    int64_t pause_of = rlock__min(doubled, (is_string ? 160 : 128) * RLOCK__MS);
-    int64_t least = is_string ? pause_of / 2 : pause_of;
-    int64_t more = is_string ? pause_of : rlock__min(nth, 128) * RLOCK__MS;
+    int64_t least = RLOCK__MS << rlock__min(rlock__max(nth, 0), 7);
+    int64_t more = rlock__min(nth, 128) * RLOCK__MS;
 
     if (call->acquire.spins == user->spins) {
         return;
@@ -148,9 +145,9 @@ static void check_sleep(struct sim_user *user)
     if (call->acquire.target > 1 && call->error == 0) {
         sim_violate(client->world, "client %u: waits for a level of its own hold of %s",
                     client->index, client->world->keys[user->key]);
-    } else if (call->spec->ops->pause != NULL) {
+    } else if (rlock__ops_poll(call->spec->ops)) {
         check_spin(user);
-    } else if (call->error == 0 && call->channel == NULL) {
+    } else if (call->error == 0 && call->channel == NULL && !awaits_own(user)) {
         sim_violate(client->world, "client %u: sleeps, and does not listen", client->index);
     } else if (call->deadline - now < client->slowest && call->timer.set) {
         return; /* who has no time for another look waits for the end */

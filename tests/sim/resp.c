@@ -124,6 +124,11 @@ void sim_resp_array(struct sim_buf *buf, size_t n)
     add_number_line(buf, '*', (int64_t)n);
 }
 
+void sim_resp_push(struct sim_buf *buf, size_t n)
+{
+    add_number_line(buf, '>', (int64_t)n);
+}
+
 void sim_resp_command(struct sim_buf *buf, const struct sim_view *argv, size_t argc)
 {
     sim_resp_array(buf, argc);

@@ -49,6 +49,7 @@ void sim_resp_nil_array(struct sim_buf *buf);
 
 /* Only the head: the n items are written next. */
 void sim_resp_array(struct sim_buf *buf, size_t n);
+void sim_resp_push(struct sim_buf *buf, size_t n);
 
 /* A whole command: an array of bulk strings. */
 void sim_resp_command(struct sim_buf *buf, const struct sim_view *argv, size_t argc);

@@ -39,6 +39,7 @@ static void forget_unsupported(struct sim_server *server)
 static void conn_free(struct sim_server *server, struct sim_session *conn)
 {
     sim_pubsub_leave_all(server, conn);
+    sim_tracking_end(conn);
     HASH_DEL(server->conns, conn);
     for (int i = 0; i < 2; i++) {
         free(conn->channels[i].items);
@@ -267,6 +268,7 @@ bool sim_server_command(struct sim_server *server, uint64_t conn, const char *re
     }
     server->busy = true;
     execute(server, session, resp, len);
+    sim_tracking_tell(server);
     send_frame(server, session, &server->reply, false);
     if (session->closing) {
         sim_session_kill(server, session);

@@ -171,6 +171,8 @@ size_t sim_server_n_subscribers(const struct sim_server *server, struct sim_view
 /* Whether the connection is one of these. */
 bool sim_server_hears(const struct sim_server *server, uint64_t conn, struct sim_view channel,
                       bool sharded);
+/* Whether the server will tell the connection of the next change of the key. */
+bool sim_server_tracks(const struct sim_server *server, uint64_t conn, struct sim_view key);
 uint64_t sim_server_n_scripts_run(const struct sim_server *server);
 /* How many commands changed something. */
 uint64_t sim_server_n_writes(const struct sim_server *server);

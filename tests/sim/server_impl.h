@@ -29,8 +29,11 @@ struct sim_session {
     uint64_t id;
     struct sim_buf name;
     struct sim_list channels[2]; /* struct sim_channel: plain, sharded */
-    bool closing;                /* after the reply */
-    bool asking;                 /* its next command is for a slot that is imported */
+    struct sim_list tracked;     /* keys that the server tracks for it: tracking.c */
+    bool tracks;
+    bool is_version_3; /* of the protocol; of that the server has pushes alone */
+    bool closing;      /* after the reply */
+    bool asking;       /* its next command is for a slot that is imported */
 };
 
 struct sim_channel {
@@ -164,6 +167,14 @@ void sim_pubsub_leave_all(struct sim_server *server, struct sim_session *conn);
 /* Tells the subscribers of the slot's sharded channels that they are none any more. */
 void sim_pubsub_drop_slot(struct sim_server *server, unsigned slot);
 size_t sim_n_subscriptions(const struct sim_session *conn);
+
+/* ---- tracking.c ---- */
+
+/* A connection reads a key. If it tracks keys, it is told once that this one has changed. */
+void sim_tracking_read(struct sim_call *call, struct sim_view name);
+/* A command was executed: tells of the keys that have changed. */
+void sim_tracking_tell(struct sim_server *server);
+void sim_tracking_end(struct sim_session *conn);
 
 /* ---- slots.c ---- */
 

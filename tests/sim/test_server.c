@@ -324,6 +324,19 @@ static void hello_names_the_connection(void **state)
     assert_string_equal(ask("CLIENT GETNAME"), "1<$1\r\nx\r\n");
 }
 
+static void a_tracked_key_is_told_of_once(void **state)
+{
+    (void)state;
+    assert_int_equal(sim_server_connect(server), 2);
+    ask_on(2, "HELLO 3");
+    assert_string_equal(ask_on(2, "CLIENT TRACKING ON"), "2<+OK\r\n");
+    ask_on(2, "SUBSCRIBE c"); /* which version 3 permits beside other commands */
+    assert_string_equal(ask_on(2, "PTTL k"), "2<:-2\r\n");
+    assert_string_equal(ask("GET k"), "1<$-1\r\n");
+    assert_string_equal(ask("SET k v"), "2<<>2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n1<+OK\r\n");
+    assert_string_equal(ask("DEL k"), "1<:1\r\n");
+}
+
 /* ---- what it does not know ---- */
 
 static void what_is_unknown_is_noted(void **state)
@@ -339,7 +352,6 @@ static void what_is_unknown_is_noted(void **state)
         "SET k v GET",
         "CLIENT LIST",
         "INFO",
-        "HELLO 3",
         NULL,
     };
 
@@ -443,6 +455,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(each_acknowledgement_is_a_frame, start, stop),
         cmocka_unit_test_setup_teardown(valkey_refuses_to_end_no_subscription, start, stop),
         cmocka_unit_test_setup_teardown(hello_names_the_connection, start, stop),
+        cmocka_unit_test_setup_teardown(a_tracked_key_is_told_of_once, start, stop),
         cmocka_unit_test_setup_teardown(what_is_unknown_is_noted, start, stop),
         cmocka_unit_test_setup_teardown(a_script_touches_the_keys_that_it_declares, start, stop),
         cmocka_unit_test_setup_teardown(the_checker_sees_keys_and_items, start, stop),

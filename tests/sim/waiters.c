@@ -38,7 +38,7 @@ static int64_t patience(const struct sim_world *world, unsigned key, int64_t sin
 {
     if (world->config.faults == 0 && !world->queues[key].had_text) {
         /* the message, the attempt, its reply; and as much again for whom it beat */
-        int64_t spin = world->config.kind->pause != NULL ? 2 * 128 * RLOCK__MS : 0;
+        int64_t spin = rlock__ops_poll(world->config.kind) ? 2 * 128 * RLOCK__MS : 0;
         int64_t yield = world->config.prefer_writers ? RLOCK__SECOND : 0;
         /* those in front may have left before a lease ended */
         int64_t places = world->only.queues != 0 ? world->config.n_clients * PLACE : 0;

@@ -124,8 +124,9 @@ static const char *refusal(const struct sim_message *message)
     if (conn->is_sub) {
         bool subscribes = memmem(message->bytes, message->len, "SUBSCRIBE", 9) != NULL &&
                           memmem(message->bytes, message->len, "UNSUB", 5) == NULL;
+        bool looks = memmem(message->bytes, message->len, "PTTL", 4) != NULL;
 
-        return subscribes && conn->client != NULL && !conn->client->may_listen
+        return (subscribes || looks) && conn->client != NULL && !conn->client->may_listen
                    ? "-NOPERM this user has no permissions to access one of the channels\r\n"
                    : NULL;
     }
@@ -443,7 +444,9 @@ static void on_frame(void *payload, uint64_t id, const char *bytes, size_t len, 
     const struct sim_node *node = payload;
     struct sim_world *world = node->world;
     struct sim_conn *conn = find_conn(node, id);
-    bool is_message = is_push && len > 12 && memcmp(bytes, "*3\r\n$7\r\nmessage", 15) == 0;
+    bool is_message = is_push && len > 18 &&
+                      (memcmp(bytes, "*3\r\n$7\r\nmessage", 15) == 0 ||
+                       memcmp(bytes, "*2\r\n$10\r\ninvalidate", 19) == 0);
 
     if (conn == NULL ||
         (is_message && !world->healed && sim_chance(world, world->config.drop_messages * 10))) {

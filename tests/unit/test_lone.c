@@ -50,7 +50,7 @@ TEST(no_command_is_held_back_for_another)
 }
 
 /* What a greeting makes of HELLO's reply that names this version of the protocol. */
-static int take_version(int64_t version)
+static int take_version(enum rlock__hello_manner manner, int64_t version)
 {
     const struct rlock__uri uri = {0};
     const struct rlock__conn_opts opts = {.uri = &uri};
@@ -62,7 +62,7 @@ static int take_version(int64_t version)
     struct rlock__hello hello = {0};
     int r;
 
-    assert_int_equal(rlock__hello_begin(&hello, &opts, RLOCK__HELLO_FIRST, NULL, 0), 0);
+    assert_int_equal(rlock__hello_begin(&hello, &opts, manner, NULL, 0), 0);
     r = rlock__hello_reply(&hello, &reply);
     rlock__hello_fini(&hello);
     return r;
@@ -70,9 +70,48 @@ static int take_version(int64_t version)
 
 TEST(only_the_version_that_was_asked_for_will_do)
 {
-    assert_int_equal(take_version(2), 1);
-    assert_int_equal(take_version(3), RLOCK_ECONN);
-    assert_int_equal(take_version(1), RLOCK_ECONN);
+    assert_int_equal(take_version(RLOCK__HELLO_FIRST, 2), 1);
+    assert_int_equal(take_version(RLOCK__HELLO_FIRST, 3), RLOCK_ECONN);
+    assert_int_equal(take_version(RLOCK__HELLO_FIRST, 1), RLOCK_ECONN);
+    assert_int_equal(take_version(RLOCK__HELLO_PUSHES, 3), 0); /* CLIENT TRACKING follows */
+    assert_int_equal(take_version(RLOCK__HELLO_PUSHES, 2), RLOCK_ECONN);
+}
+
+/* Whether the connection tracks keys after the server answered HELLO and CLIENT TRACKING so. */
+static bool tracks_after(struct rlock__value hello_says, struct rlock__value tracking_says)
+{
+    const struct rlock__uri uri = {0};
+    const struct rlock__conn_opts opts = {.uri = &uri};
+    const struct rlock__value fields[] = {{RLOCK__REPLY_STR, .str = "proto", .len = 5}, hello_says};
+    const struct rlock__value id = {RLOCK__REPLY_INT, .num = 7};
+    const struct rlock__reply refusal = {.v = &hello_says, .n = 1},
+                              greeting = {.v = fields, .n = 2, .is_array = true},
+                              tracking = {.v = &tracking_says, .n = 1}, number = {.v = &id, .n = 1};
+    bool is_refused = hello_says.type == RLOCK__REPLY_ERROR, tracks;
+    struct rlock__hello hello = {0};
+
+    assert_int_equal(rlock__hello_begin(&hello, &opts, RLOCK__HELLO_PUSHES, NULL, 0), 0);
+    assert_int_equal(rlock__hello_reply(&hello, is_refused ? &refusal : &greeting), 0);
+    if (is_refused) { /* what was said behind HELLO is said again, behind its parts */
+        assert_int_equal(rlock__hello_reply(&hello, &tracking), 0);
+        assert_int_equal(rlock__hello_reply(&hello, &number), 0);
+    }
+    assert_int_equal(rlock__hello_reply(&hello, &tracking), 1);
+    tracks = hello.got.tracks;
+    rlock__hello_fini(&hello);
+    return tracks;
+}
+
+TEST(a_connection_tracks_keys_where_the_server_knows_version_3_and_permits_it)
+{
+    const struct rlock__value three = {RLOCK__REPLY_INT, .num = 3},
+                              ok = {RLOCK__REPLY_STATUS, .str = "OK", .len = 2},
+                              refused = {RLOCK__REPLY_ERROR, .str = "ERR no", .len = 6};
+
+    assert_true(tracks_after(three, ok));
+    assert_false(tracks_after(three, refused));
+    assert_false(tracks_after(refused, ok)); /* in version 2 the server would tell nobody */
+    assert_false(tracks_after(refused, refused));
 }
 
 /* A program that knows a newer password than the options have. */

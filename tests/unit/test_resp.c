@@ -220,6 +220,31 @@ RESP_TEST(what_is_no_redis_protocol_is_refused, fixture)
 }
 
 /* Nobody asks for it; a true that is taken for a 1 would be a grant. */
+RESP_TEST(pushes_and_maps_are_read_where_they_are_wanted, fixture)
+{
+    static const char push[] = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n:5\r\n";
+    static const char others[] = "%1\r\n$5\r\nproto\r\n:3\r\n=6\r\ntxt:ab\r\n_\r\n";
+    struct rlock__reply reply;
+
+    rlock__resp_take_pushes(fixture->resp);
+    feed(fixture, push, strlen(push));
+    assert_int_equal(rlock__resp_next(fixture->resp, &reply), 1);
+    assert_true(reply.is_push && reply.is_array && reply.is_nested);
+    assert_int_equal(reply.n, 2);
+    assert_int_equal(rlock__resp_next(fixture->resp, &reply), 1);
+    assert_false(reply.is_push || reply.is_array);
+    feed(fixture, others, strlen(others));
+    assert_int_equal(rlock__resp_next(fixture->resp, &reply), 1);
+    assert_int_equal(reply.n, 2);
+    assert_true(reply.is_array && !reply.is_push);
+    assert_int_equal(rlock__resp_next(fixture->resp, &reply), 1);
+    assert_int_equal(reply.v[0].type, RLOCK__REPLY_STR);
+    assert_int_equal(rlock__resp_next(fixture->resp, &reply), 1);
+    assert_int_equal(reply.v[0].type, RLOCK__REPLY_NIL);
+    feed(fixture, "#t\r\n", 4); /* a server sends us none */
+    assert_int_equal(rlock__resp_next(fixture->resp, &reply), RLOCK_ECONN);
+}
+
 RESP_TEST(what_is_of_version_3_of_the_protocol_is_refused, fixture)
 {
     static const char *const replies[] = {

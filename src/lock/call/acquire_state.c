@@ -9,6 +9,7 @@
 #include "lock/call/acquire.h"
 #include "lock/common.h"
 #include "lock/hold/ticket.h"
+#include "lock/server/tracked.h"
 
 /* ---- Until when ---- */
 
@@ -78,6 +79,9 @@ void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64
     assert(!rlock__ack_is_open(&call->acquire.ack));
     assert(call->hold->turn == call);
     rlock__call_step(call, step);
+    if (call->channel != NULL && step != RLOCK__QUEUED) {
+        rlock__tracked_rest(call->channel);
+    }
     until = rlock__acquire_until(call);
     if (call->acquire.batch != NULL) { /* only the sender has a timer */
         until = call->acquire.batch->sender == call ? rlock__min(until, call->acquire.batch->until)

@@ -24,9 +24,29 @@
 
 #define OWN_ATTEMPTS 3 /* then a hold from before of the same owner counts as another holder */
 
+static int64_t spin_pause(struct rlock__call *call)
+{
+    return call->spec->ops->pause(call->spec->tuning, call->acquire.spins++, &call->core->random);
+}
+
 static int64_t poll_pause(struct rlock__core *core)
 {
     return RLOCK__POLL_US - rlock__random(core, RLOCK__POLL_US / 4);
+}
+
+/* Whether the call needs a channel for what it waits for. A call that waits for a hold of its own
+ * client joins no channel of a tracked key. */
+static bool listens(const struct rlock__call *call)
+{
+    return call->channel != NULL || call->spec->ops->pause == NULL;
+}
+
+/* For a call that does not hear its channel. */
+static int64_t deaf_pause(struct rlock__call *call)
+{
+    bool spins = call->channel != NULL && call->spec->ops->pause != NULL;
+
+    return spins ? spin_pause(call) : poll_pause(call->core);
 }
 
 /* Sleeps until a message comes, or until one of these times: the next look of a call that hears its
@@ -35,10 +55,9 @@ static void sleep_until(struct rlock__call *call, int64_t look, int64_t at, int6
 {
     /* after an answer from behind ASKING the message comes on another server's channel */
     bool live = rlock__channel_is_live(call) && !call->acquire.asked;
-    bool listens = call->spec->ops->pause == NULL;
 
-    look = live ? look : rlock__min(look, now + poll_pause(call->core));
-    rlock__acquire_sleep(call, live || !listens ? RLOCK__SLEEPING : RLOCK__SUBSCRIBING,
+    look = live ? look : rlock__min(look, now + deaf_pause(call));
+    rlock__acquire_sleep(call, live || !listens(call) ? RLOCK__SLEEPING : RLOCK__SUBSCRIBING,
                          rlock__min(rlock__min(look, at), rlock__entry_ask_at(call)));
 }
 
@@ -139,9 +158,11 @@ static bool is_behind_own_release(const struct rlock__call *call, struct rlock__
            hold->grant->release->sent;
 }
 
-static int64_t spin_pause(struct rlock__call *call)
+/* Whether the call joined a channel where a message may have come before. For a tracked key the
+ * server itself looks. */
+static bool needs_second_look(const struct rlock__call *call)
 {
-    return call->spec->ops->pause(call->spec->tuning, call->acquire.spins++, &call->core->random);
+    return rlock__channel_is_live(call) && !call->channel->is_tracked;
 }
 
 void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
@@ -167,11 +188,11 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
         rlock__acquire_refuse(call, RLOCK_EBUSY, now);
     } else if (now >= call->deadline) { /* the answer came after the wait */
         rlock__acquire_refuse(call, RLOCK_ETIMEDOUT, now);
-    } else if (call->spec->ops->pause != NULL) {
+    } else if (rlock__ops_poll(call->spec->ops)) {
         rlock__acquire_sleep(call, RLOCK__SLEEPING, now + spin_pause(call));
     } else if (!joined && !rlock__channel_join(call)) {
         rlock__acquire_starve(call, now);
-    } else if (call->acquire.stale || missed || (!joined && rlock__channel_is_live(call))) {
+    } else if (call->acquire.stale || missed || (!joined && needs_second_look(call))) {
         rlock__acquire_go(call, now); /* a release came, or may have come, since the attempt */
     } else {
         sleep_busy(call, answer, now);
@@ -190,7 +211,7 @@ void rlock__acquire_head(struct rlock__call *call, int64_t now)
     if (call->core->closed || await(call, now)) { /* if closed, the call ends next */
         return;
     }
-    if (granted_until != 0 && call->spec->ops->pause != NULL) {
+    if (granted_until != 0 && rlock__ops_poll(call->spec->ops)) {
         rlock__acquire_sleep(call, RLOCK__SLEEPING, now + spin_pause(call));
         return;
     }
@@ -234,7 +255,15 @@ void rlock__acquire_deaf(struct rlock__call *call, int64_t now)
     if (call->step == RLOCK__SLEEPING) {
         assert(call->timer.set); /* the call polls sooner, never later */
         rlock__acquire_sleep(call, RLOCK__SUBSCRIBING,
-                             rlock__min(call->timer.at, now + poll_pause(call->core)));
+                             rlock__min(call->timer.at, now + deaf_pause(call)));
+    }
+}
+
+void rlock__acquire_looked(struct rlock__call *call)
+{
+    if (is_asleep(call) && call->channel != NULL && call->channel->ends_at != 0) {
+        rlock__timer_set(&call->core->timers, &call->timer,
+                         rlock__min(call->timer.at, call->channel->ends_at));
     }
 }
 

@@ -31,6 +31,8 @@ void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now);
 void rlock__acquire_cancel(struct rlock__call *call, int64_t now);
 /* The call's channel is not live any more: the call tries again sooner. */
 void rlock__acquire_deaf(struct rlock__call *call, int64_t now);
+/* A look at the key of a tracked channel was answered: the call sleeps no longer than the lease. */
+void rlock__acquire_looked(struct rlock__call *call);
 /* The recovery that the call waits for has ended: nothing of the call is left on the server. */
 void rlock__acquire_settled(struct rlock__call *call, int64_t now);
 

@@ -14,8 +14,8 @@
 #include "lock/hold/queue.h"
 #include "lock/hold/recovery.h"
 #include "lock/hold/renew.h"
-#include "lock/server/channel.h"
 #include "lock/server/route.h"
+#include "lock/server/tracked.h"
 
 #define AT_ONCE 64 /* calls, holds and recoveries; with more of them the check skips events */
 
@@ -59,6 +59,13 @@ static void check_acquire(const struct rlock__call *call)
     assert(call->number <= call->core->last_number);
 }
 
+/* Whether the server tells the call that its key has changed, or is being asked to. */
+static bool is_covered(const struct rlock__channel *channel)
+{
+    return !rlock__tracked_is_told(channel) || channel->is_armed ||
+           channel->asked == RLOCK__ASKED_SUBSCRIBE;
+}
+
 static void check_call(const struct rlock__core *core, const struct rlock__call *call)
 {
     bool lined_up = call->step == RLOCK__LINED_UP;
@@ -70,6 +77,9 @@ static void check_call(const struct rlock__core *core, const struct rlock__call 
                           call->hold != NULL && call->hold->busy && call->hold->turn != call));
     assert(RLOCK__IMPLIES(call->hold != NULL && !lined_up, call->hold->turn == call));
     assert(RLOCK__IMPLIES(call->channel != NULL, call->channel->waiters != NULL));
+    assert(RLOCK__IMPLIES(call->channel != NULL && call->channel->is_tracked &&
+                              (call->step == RLOCK__SLEEPING || call->step == RLOCK__SUBSCRIBING),
+                          is_covered(call->channel)));
     if (call->kind == RLOCK__ACQUIRE) {
         check_acquire(call);
     }

@@ -52,6 +52,8 @@ static void go_on(struct rlock__call *call, unsigned why, int64_t now)
         rlock__extend_settled(call);
     } else if ((why & RLOCK__TOLD) != 0) {
         rlock__entry_told(call, now);
+    } else if ((why & RLOCK__LOOKED) != 0) {
+        rlock__acquire_looked(call);
     } else {
         rlock__acquire_again(call, now);
     }

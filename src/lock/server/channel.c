@@ -10,21 +10,9 @@
 #include "lock/server/listener.h"
 #include "lock/server/route.h"
 #include "lock/server/stock.h"
+#include "lock/server/tracked.h"
 
 #define LINGER_US RLOCK__SECOND /* a channel that may be needed again is kept for so long */
-
-/* The end of the event checks what the waiters need: one may leave, and the next one join. */
-void rlock__channel_unsettle(struct rlock__channel *channel)
-{
-    struct rlock__server *server = channel->server;
-
-    assert(!channel->unsettled || server->is_touched); /* or the end of the event misses it */
-    if (!channel->unsettled) {
-        channel->unsettled = true;
-        rlock__server_touch(server);
-        LL_PREPEND2(server->sub.unsettled, channel, unsettled_next);
-    }
-}
 
 static void add_command(struct rlock__channel *const *channels, size_t n, bool sharded,
                         bool subscribes)
@@ -115,7 +103,9 @@ static void channel_settle(struct rlock__channel *channel, int64_t now)
     if (channel->asked != RLOCK__ASKED_NOTHING || channel->stock != NULL) {
         return;
     }
-    if (server->sub.up && (wanted ? !channel->live : channel->live || channel->plain)) {
+    if (channel->is_tracked && wanted) {
+        rlock__tracked_settle(channel);
+    } else if (server->sub.up && (wanted ? !channel->live : channel->live || channel->plain)) {
         rlock__channels_ask(&channel, 1, wanted);
     } else if (!wanted) {
         assert(!channel->live && !channel->plain && !channel->shares);
@@ -141,9 +131,8 @@ static struct rlock__channel *channel_of(struct rlock__table_node *node)
     return node != NULL ? RLOCK__OF(struct rlock__channel, node, node) : NULL;
 }
 
-/* The next of all channels; NULL: before the first, or behind the last. */
-static struct rlock__channel *next(const struct rlock__server *server,
-                                   const struct rlock__channel *at)
+struct rlock__channel *rlock__channel_next(const struct rlock__server *server,
+                                           const struct rlock__channel *at)
 {
     return channel_of(rlock__table_after(&server->channels, at != NULL ? &at->node : NULL));
 }
@@ -178,12 +167,15 @@ struct rlock__channel *rlock__channel_get(struct rlock__server *server, struct r
     channel->linger.fire = on_linger;
     channel->name = rlock__bytes(channel->bytes, name.len);
     rlock__table_add(&server->channels, &channel->node, rlock__bytes_hash(name));
+    channel->is_tracked = rlock__bytes_begin(name, RLOCK__TRACKED);
+    server->sub.wants_tracking |= channel->is_tracked;
     return channel;
 }
 
 bool rlock__channel_is_subscribed(const struct rlock__channel *channel)
 {
-    return channel->live && channel->asked == RLOCK__ASKED_NOTHING;
+    return channel->is_tracked ? rlock__tracked_is_told(channel)
+                               : channel->live && channel->asked == RLOCK__ASKED_NOTHING;
 }
 
 /* Takes the channel whose command is answered next out of the list. */
@@ -309,6 +301,10 @@ void rlock__channel_refused(struct rlock__server *server, const struct rlock__re
         }
         return;
     }
+    if (!is_elsewhere && channel != NULL && channel->is_tracked) {
+        rlock__tracked_refused(channel, reply);
+        return;
+    }
     if (!is_elsewhere && (channel == NULL || channel->asked == RLOCK__ASKED_SUBSCRIBE)) {
         if (!server->sub.refused) {
             warn(server, "subscription, and waiters poll instead", reply);
@@ -336,7 +332,7 @@ void rlock__channels_up(struct rlock__server *server)
     rlock__channels_down(server);
     assert(server->sub.asked == NULL && server->sub.out.len == 0);
     server->sub.up = true;
-    while ((channel = next(server, channel)) != NULL) {
+    while ((channel = rlock__channel_next(server, channel)) != NULL) {
         rlock__channel_unsettle(channel);
     }
 }
@@ -349,9 +345,10 @@ void rlock__channels_down(struct rlock__server *server)
     server->sub.up = false;
     server->sub.asked = NULL;
     rlock__buf_clear(&server->sub.out);
-    while ((channel = next(server, channel)) != NULL) {
+    while ((channel = rlock__channel_next(server, channel)) != NULL) {
         channel->asked = RLOCK__ASKED_NOTHING;
         channel->live = channel->plain = channel->plain_asked = channel->shares = false;
+        channel->is_armed = channel->is_deaf = false;
         DL_FOREACH2(channel->waiters, call, waits.next)
         {
             assert(call->channel == channel);
@@ -367,7 +364,7 @@ static void close_all(struct rlock__server *server)
 {
     struct rlock__channel *channel = NULL;
 
-    while ((channel = next(server, channel)) != NULL) {
+    while ((channel = rlock__channel_next(server, channel)) != NULL) {
         if (channel->lingers) {
             rlock__channel_unsettle(channel);
         }

@@ -15,6 +15,9 @@
 #ifndef RLOCK_LOCK_CHANNEL_H
 #define RLOCK_LOCK_CHANNEL_H
 
+#include <assert.h>
+#include <utlist.h>
+
 #include "lock/core.h"
 #include "lock/server/route.h"
 
@@ -42,6 +45,10 @@ struct rlock__channel {
     bool plain, plain_asked;
     bool shares;       /* its command is for the next channel in subscriber.asked too */
     bool is_elsewhere; /* the server named another server, and was not asked again */
+    bool is_tracked;   /* of a key: lock/server/tracked.h */
+    bool is_armed;     /* of a tracked one: the server will tell of the next change of the key */
+    bool is_deaf;      /* the server refused to look at the key */
+    int64_t ends_at;   /* when the lease ends there, as the latest look says; 0: it has no end */
     bool unsettled;
     struct rlock__channel *unsettled_next; /* in subscriber.unsettled */
     struct rlock__stock *stock;            /* it is in that stock; NULL: none */
@@ -54,6 +61,9 @@ struct rlock__channel {
 struct rlock__channel *rlock__channel_find(struct rlock__server *server, struct rlock__bytes name);
 /* Finds or creates the channel. NULL without memory. */
 struct rlock__channel *rlock__channel_get(struct rlock__server *server, struct rlock__bytes name);
+/* The next of all channels; NULL: before the first, or behind the last. */
+struct rlock__channel *rlock__channel_next(const struct rlock__server *server,
+                                           const struct rlock__channel *at);
 /* Whether a call or a listener needs the channel's messages. */
 static inline bool rlock__channel_is_needed(const struct rlock__channel *channel)
 {
@@ -80,8 +90,19 @@ bool rlock__channel_client_is_live(const struct rlock__call *call);
 /* Subscribes or unsubscribes all of them with one command. None of them may have an open
  * command. */
 void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool subscribe);
-/* The end of the event subscribes or unsubscribes the channel, as its waiters need. */
-void rlock__channel_unsettle(struct rlock__channel *channel);
+/* The end of the event subscribes or unsubscribes the channel, as its waiters need. One may leave,
+ * and the next one join. */
+static inline void rlock__channel_unsettle(struct rlock__channel *channel)
+{
+    struct rlock__server *server = channel->server;
+
+    assert(!channel->unsettled || server->is_touched); /* or the end of the event misses it */
+    if (!channel->unsettled) {
+        channel->unsettled = true;
+        rlock__server_touch(server);
+        LL_PREPEND2(server->sub.unsettled, channel, unsettled_next);
+    }
+}
 /* Whether a call or a listener has to leave the channel and join again: another server has the key,
  * or this one has it again and was not asked since it named another one. */
 static inline bool rlock__channel_is_outdated(const struct rlock__channel *channel,

@@ -4,12 +4,18 @@
 #include <assert.h>
 #include <utlist.h>
 
-#include "lock/server/channel.h"
+#include "lock/server/tracked.h"
 
 /* Whether no channel needs the connection of a server that is let go. */
 static bool is_unneeded(const struct rlock__server *server)
 {
     return server->is_let_go && server->channels.n == 0;
+}
+
+/* Whether the connection is up, and has to be made anew: only its handshake asks for tracking. */
+static bool is_outgrown(const struct rlock__subscriber *sub)
+{
+    return sub->up && sub->wants_tracking && !sub->asked_tracking;
 }
 
 int64_t rlock__subscriber_due(const struct rlock__server *server)
@@ -19,7 +25,7 @@ int64_t rlock__subscriber_due(const struct rlock__server *server)
 
     assert(RLOCK__IMPLIES(sub->up, !sub->tries.connecting));
     assert(sub->up || sub->asked == NULL);
-    if (sub->up && is_unneeded(server)) {
+    if (sub->up && (is_unneeded(server) || is_outgrown(sub))) {
         return 0;
     }
     if (sub->up) {
@@ -36,7 +42,21 @@ bool rlock__subscriber_begin(struct rlock__server *server, int64_t now)
         return false;
     }
     rlock__tries_begin(&server->sub.tries, server->core);
+    server->sub.asked_tracking = server->sub.wants_tracking;
+    server->sub.tracks = false;
     return true;
+}
+
+static void note_untracked(const struct rlock__server *server)
+{
+    const struct rlock__subscriber *sub = &server->sub;
+
+    if (sub->asked_tracking && !sub->tracks) {
+        rlock__note(server->core, RLOCK_LOG_INFO, rlock__about("subscription", server->address, 0),
+                    "server %s does not track keys for this user, and waiters for setnx locks poll "
+                    "(CLIENT TRACKING, Redis 6 or later)",
+                    server->address);
+    }
 }
 
 void rlock__subscriber_up(struct rlock__server *server, int64_t now)
@@ -51,12 +71,13 @@ void rlock__subscriber_up(struct rlock__server *server, int64_t now)
     server->sub.heard_at = now;
     server->sub.pinged_at = 0;
     server->sub.is_sharded = rlock__server_is_sharded(server);
+    note_untracked(server);
     rlock__channels_up(server);
 }
 
 static void note_broken(const struct rlock__server *server)
 {
-    if (!is_unneeded(server)) {
+    if (!is_unneeded(server) && !is_outgrown(&server->sub)) {
         rlock__note(server->core, RLOCK_LOG_INFO, rlock__about("subscription", server->address, 0),
                     "server %s: the subscriber connection broke, waiters ask every %d ms meanwhile",
                     server->address, (int)(RLOCK__POLL_US / 1000));
@@ -65,7 +86,10 @@ static void note_broken(const struct rlock__server *server)
 
 void rlock__subscriber_down(struct rlock__server *server, int64_t now)
 {
+    bool is_broken = !is_outgrown(&server->sub);
+
     rlock__tries_down(&server->sub.tries, server->core, server->sub.up, now);
+    server->sub.tries.broke_at = is_broken ? server->sub.tries.broke_at : 0;
     if (server->sub.up) {
         note_broken(server);
         rlock__channels_down(server);
@@ -97,6 +121,48 @@ static void on_answer(struct rlock__channel *channel, struct rlock__bytes what, 
     }
 }
 
+/* The key of a tracked channel has changed. */
+static void change(struct rlock__channel *channel)
+{
+    if (channel->is_tracked) {
+        channel->server->core->stats.messages++;
+        channel->is_armed = false; /* until the answer to the next look, which may be on its way */
+        rlock__channel_wake(channel, true);
+        rlock__channel_unsettle(channel);
+    }
+}
+
+static void change_one(struct rlock__server *server, struct rlock__bytes key)
+{
+    struct rlock__buf *name = &server->core->scratch;
+    struct rlock__channel *channel = NULL;
+
+    rlock__buf_clear(name);
+    if (rlock__buf_add(name, RLOCK__TRACKED, strlen(RLOCK__TRACKED)) &&
+        rlock__buf_add(name, key.at, key.len)) {
+        channel = rlock__channel_find(server, rlock__bytes(name->data, name->len));
+    }
+    if (channel != NULL) {
+        change(channel);
+    }
+}
+
+/* The server tells of changed keys. */
+static void on_changes(struct rlock__server *server, const struct rlock__reply *reply)
+{
+    struct rlock__channel *channel = NULL;
+
+    if (reply->n == 2 && reply->v[1].type == RLOCK__REPLY_NIL) { /* all keys: FLUSHALL, FLUSHDB */
+        while ((channel = rlock__channel_next(server, channel)) != NULL) {
+            change(channel);
+        }
+        return;
+    }
+    for (size_t i = 1; i < reply->n; i++) {
+        change_one(server, rlock__reply_str(reply, i));
+    }
+}
+
 void rlock__subscriber_received(struct rlock__server *server, const struct rlock__reply *reply,
                                 int64_t now)
 {
@@ -109,6 +175,14 @@ void rlock__subscriber_received(struct rlock__server *server, const struct rlock
     server->sub.pinged_at = 0;
     if (rlock__reply_is_error(reply)) {
         rlock__channel_refused(server, reply);
+        return;
+    }
+    if (!reply->is_array && reply->n == 1 && reply->v[0].type == RLOCK__REPLY_INT) {
+        rlock__tracked_looked(server, reply->v[0].num, now);
+        return;
+    }
+    if (reply->is_push && rlock__bytes_equal(what, rlock__bytes_of("invalidate"))) {
+        on_changes(server, reply);
         return;
     }
     channel = rlock__channel_find(server, name);
@@ -132,7 +206,7 @@ bool rlock__subscriber_check(struct rlock__server *server, int64_t now)
     if (!sub->up || now < rlock__subscriber_due(server)) {
         return true;
     }
-    if (sub->pinged_at != 0 || is_unneeded(server)) {
+    if (sub->pinged_at != 0 || is_unneeded(server) || is_outgrown(sub)) {
         return false;
     }
     assert(now != 0); /* pinged_at: 0 means never */

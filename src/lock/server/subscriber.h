@@ -11,6 +11,9 @@ struct rlock__subscriber {
     struct rlock__tries tries;
     bool up;
     bool is_sharded;                  /* it subscribes to sharded channels, as long as it is up */
+    bool wants_tracking;              /* a key is to be tracked */
+    bool asked_tracking;              /* the connection, or the present try, asked for that */
+    bool tracks;                      /* set by the driver before it is up: the server tracks */
     bool refused;                     /* a subscription was refused: that was logged */
     bool plain_refused;               /* the same for a plain channel beside a sharded one */
     struct rlock__channel *asked;     /* channels whose commands await an answer, in order */
