@@ -30,8 +30,10 @@ RLOCK__REQUIRES(core) static int64_t link_next(const struct rlock__io *io)
 RLOCK__REQUIRES(core) static int64_t node_next(const struct rlock__node *node)
 {
     const struct rlock__server *server = &node->server;
-    int64_t next = server->sub.out.len != 0 ? 0 : rlock__subscriber_due(server);
+    bool is_silent = !server->sub.up && server->channels.n == 0; /* as with most locks */
+    int64_t next = is_silent ? RLOCK__NEVER : rlock__subscriber_due(server);
 
+    next = server->sub.out.len != 0 ? 0 : next;
     for (size_t i = 0; i < node->n_ios; i++) {
         next = rlock__min(next, link_next(&node->ios[i]));
     }

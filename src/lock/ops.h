@@ -100,11 +100,11 @@ struct rlock__answer {
     struct rlock__bytes holder; /* BUSY: one holder */
     bool taken;                 /* GONE: another owner holds it */
     bool announcement_refused;  /* DONE, of a release: no message was sent */
+    bool is_given_away;         /* DONE, of a release: a call of another client got it */
     int64_t receivers;          /* DONE, of a release: how many received the message */
     bool shared;         /* DONE, of a release: others still hold it, so nobody here need ask.
                             BUSY: readers hold it, and others of them may join */
     bool is_others_turn; /* DONE, of a release: it is free for others than those in its queue */
-    bool is_given_away;  /* DONE, of a release: a call of another client got it */
     bool hint;           /* BUSY: for the kind's next attempt */
     uint8_t marks;       /* BUSY: turns of others before the call's place */
     uint32_t place;      /* BUSY: in the lock's queue, from 1 on; 0: it is not there */

@@ -101,16 +101,19 @@ static void *add_string(const redisReadTask *task, char *str, size_t len)
     return add(resp, value);
 }
 
+static bool takes_version_3(struct rlock__resp *resp, int type)
+{
+    resp->is_push = resp->is_push || type == REDIS_REPLY_PUSH;
+    return resp->takes_pushes && (type == REDIS_REPLY_PUSH || type == REDIS_REPLY_MAP);
+}
+
 static void *add_array(const redisReadTask *task, size_t elements)
 {
     struct rlock__resp *resp = task->privdata;
 
-    bool is_newer = task->type == REDIS_REPLY_PUSH || task->type == REDIS_REPLY_MAP;
-
-    if (task->type != REDIS_REPLY_ARRAY && !(resp->takes_pushes && is_newer)) {
+    if (task->type != REDIS_REPLY_ARRAY && !takes_version_3(resp, task->type)) {
         return of_version_3(resp);
     }
-    resp->is_push = resp->is_push || task->type == REDIS_REPLY_PUSH;
     *(task->parent == NULL ? &resp->is_array : &resp->is_nested) = true;
     /* The elements are only announced; each is weighed when it comes. */
     return elements <= resp->cap / WIRE_MIN && weigh(resp, 0) ? resp : too_long(resp);

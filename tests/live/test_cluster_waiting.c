@@ -259,6 +259,10 @@ FIXTURE_WITH_TEST(a_waiter_for_a_setnx_lock_whose_slot_has_moved_hears_of_the_re
     assert_true(await_tracked(f->servers[s.from]));
     cluster_move_slot(f->servers, PRIMARIES, s.from, s.to, slot());
     assert_true(await_tracked(f->servers[s.to]));
+    cluster_move_slot(f->servers, PRIMARIES, s.to, s.from, slot());
+    assert_true(await_tracked(f->servers[s.from]));
+    cluster_move_slot(f->servers, PRIMARIES, s.from, s.to, slot());
+    assert_true(await_tracked(f->servers[s.to]));
     assert_heard(&s);
 }
 

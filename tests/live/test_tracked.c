@@ -11,8 +11,7 @@ enum { ROUNDS = 20, CLIENTS = 8, EACH = 25 };
 
 static const struct kind kind_setnx = {"setnx", rlock_setnx_new, rlock_setnx_new, 0};
 
-#define TRACKED_TEST(name, f, ...)                                                                 \
-    FIXTURE_WITH_TEST(name, f, .kind = &kind_setnx, .servers = 1, __VA_ARGS__)
+#define TRACKED_TEST(name, f) FIXTURE_WITH_TEST(name, f, .kind = &kind_setnx, .servers = 1)
 
 /* Another library takes the lock. */
 static void take_elsewhere(const struct fixture *f, long long ttl_ms)

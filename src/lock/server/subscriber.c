@@ -25,15 +25,15 @@ int64_t rlock__subscriber_due(const struct rlock__server *server)
 
     assert(RLOCK__IMPLIES(sub->up, !sub->tries.connecting));
     assert(sub->up || sub->asked == NULL);
-    if (sub->up && (is_unneeded(server) || is_outgrown(sub))) {
+    if (!sub->up) {
+        return server->channels.n != 0 && !core->closed ? rlock__tries_due(&sub->tries, core)
+                                                        : RLOCK__NEVER;
+    }
+    if (is_unneeded(server) || is_outgrown(sub)) {
         return 0;
     }
-    if (sub->up) {
-        return sub->pinged_at != 0 ? sub->pinged_at + core->opts.op_timeout_us
-                                   : sub->heard_at + RLOCK__IDLE_US;
-    }
-    return server->channels.n != 0 && !core->closed ? rlock__tries_due(&sub->tries, core)
-                                                    : RLOCK__NEVER;
+    return sub->pinged_at != 0 ? sub->pinged_at + core->opts.op_timeout_us
+                               : sub->heard_at + RLOCK__IDLE_US;
 }
 
 bool rlock__subscriber_begin(struct rlock__server *server, int64_t now)

@@ -42,7 +42,11 @@ void rlock__tracked_settle(struct rlock__channel *channel)
     struct rlock__buf *out = &server->sub.out;
 
     assert(channel->is_tracked && channel->asked == RLOCK__ASKED_NOTHING);
-    if (!rlock__tracked_is_told(channel) || channel->is_armed || !has_sleepers(channel)) {
+    if (channel->is_armed || !has_sleepers(channel)) {
+        return;
+    }
+    channel->is_elsewhere = false; /* this server is asked again */
+    if (!rlock__tracked_is_told(channel)) {
         return;
     }
     channel->asked = RLOCK__ASKED_SUBSCRIBE;
