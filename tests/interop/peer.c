@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { LINE_SIZE = 4096, MAX_WORDS = 4 };
@@ -252,6 +253,44 @@ bool peer_has_answered(struct peer *peer, int id)
 
     test_text(start, sizeof(start), "%d ", id);
     return await(peer, start, 0) != NULL || (read_some(peer, 0) && find(peer, start) != NULL);
+}
+
+void peer_say(struct peer *peer, const char *text)
+{
+    char line[LINE_SIZE];
+
+    test_text(line, sizeof(line), "%s\n", text);
+    if (peer->pid != 0) {
+        (void)!send(peer->fd, line, strlen(line), MSG_NOSIGNAL);
+    }
+}
+
+bool peer_says(struct peer *peer, const char *start, int64_t timeout_ms)
+{
+    struct line **line = await(peer, start, timeout_ms);
+
+    if (line == NULL) {
+        return false;
+    }
+    take(line);
+    return true;
+}
+
+bool peer_ends(struct peer *peer, int64_t timeout_ms)
+{
+    const int64_t end_us = test_deadline_us(timeout_ms);
+    int status = -1;
+
+    while (test_now_us() < end_us && read_some(peer, 5)) {
+    }
+    if (peer->pid == 0 ||
+        !TEST_EVENTUALLY(waitpid(peer->pid, &status, WNOHANG) == peer->pid, 5000)) {
+        return false;
+    }
+    close(peer->fd);
+    peer->pid = 0;
+    peer->fd = -1;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 const char *peer_event(struct peer *peer, const char *start, int64_t timeout_ms)

@@ -60,6 +60,12 @@ struct peer_answer peer_wait(struct peer *peer, int id, int64_t timeout_ms);
 /* Whether the answer has come. */
 bool peer_has_answered(struct peer *peer, int id);
 
+/* For a program with another protocol: sends a line; waits for a line that begins with `start`;
+ * waits for the program's end, and says whether it exited with 0. */
+void peer_say(struct peer *peer, const char *text);
+bool peer_says(struct peer *peer, const char *start, int64_t timeout_ms);
+bool peer_ends(struct peer *peer, int64_t timeout_ms);
+
 /* The first event that begins with `start` and was not taken yet: what follows, for good until the
  * next call, or NULL after the time. */
 const char *peer_event(struct peer *peer, const char *start, int64_t timeout_ms);

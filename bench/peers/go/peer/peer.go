@@ -5,6 +5,7 @@ package peer
 
 import (
 	"bufio"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -21,6 +22,9 @@ type Run struct {
 	Threads, First int
 	Hold           time.Duration
 	Addrs          []string // of the servers, host:port
+	Name           string   // of the lock; "": as README.md says
+	Counter        string   // the file that each holder visits; "": there is none
+	Slot           int      // of this process, in that file
 }
 
 // Lock is what a library has to offer.
@@ -75,11 +79,54 @@ func Asked() (run Run) {
 			run.First = number
 		case "hold_us":
 			run.Hold = time.Duration(number) * time.Microsecond
+		case "name":
+			run.Name = value
+		case "counter":
+			run.Counter = value
+		case "slot":
+			run.Slot = number
 		case "url":
 			run.Addrs = append(run.Addrs, strings.TrimPrefix(value, "redis://"))
 		}
 	}
 	return run
+}
+
+// book is the file of the word counter: bench/peers/README.md says what is in it.
+type book struct {
+	file *os.File
+	own  int64
+}
+
+func openBook(run *Run) *book {
+	if run.Counter == "" {
+		return nil
+	}
+	file, err := os.OpenFile(run.Counter, os.O_RDWR, 0)
+	Must(err)
+	return &book{file, 16 + 8*int64(run.Slot)}
+}
+
+func (b *book) read(at int64) int64 {
+	var bytes [8]byte
+	_, err := b.file.ReadAt(bytes[:], at)
+	Must(err)
+	return int64(binary.LittleEndian.Uint64(bytes[:]))
+}
+
+func (b *book) write(at, number int64) {
+	var bytes [8]byte
+	binary.LittleEndian.PutUint64(bytes[:], uint64(number))
+	_, err := b.file.WriteAt(bytes[:], at)
+	Must(err)
+}
+
+func (b *book) visit(hold time.Duration) {
+	number := b.read(0)
+	time.Sleep(hold)
+	b.write(0, number+1)
+	b.write(b.own, b.read(b.own)+1)
+	b.write(8, time.Now().UnixNano())
 }
 
 func (w *worker) note(took time.Duration) {
@@ -92,7 +139,7 @@ func (w *worker) note(took time.Duration) {
 	}
 }
 
-func (w *worker) work(run *Run, lock Lock) {
+func (w *worker) work(run *Run, lock Lock, book *book) {
 	ofBoth := run.Row == "own"
 	for phase.Load() != over {
 		began := time.Now()
@@ -100,7 +147,9 @@ func (w *worker) work(run *Run, lock Lock) {
 		if !ofBoth {
 			w.note(time.Since(began))
 		}
-		if run.Hold > 0 {
+		if book != nil {
+			book.visit(run.Hold)
+		} else if run.Hold > 0 {
 			time.Sleep(run.Hold)
 		}
 		lock.Unlock()
@@ -113,14 +162,18 @@ func (w *worker) work(run *Run, lock Lock) {
 // Work has goroutines lock and unlock, each what newLock gives for a name, until the bench says that it is over.
 func Work(run Run, about string, newLock func(name string) Lock) {
 	workers := make([]worker, run.Threads)
+	book := openBook(&run)
 	var running sync.WaitGroup
 	for i := range workers {
 		name := fmt.Sprintf("name%04d", run.First+i)
 		if run.Row == "one" {
 			name = "name0000"
 		}
+		if run.Name != "" {
+			name = run.Name
+		}
 		lock := newLock(name)
-		running.Go(func() { workers[i].work(&run, lock) })
+		running.Go(func() { workers[i].work(&run, lock, book) })
 	}
 	fmt.Println("ready", about)
 	told := bufio.NewScanner(os.Stdin)
