@@ -1,7 +1,7 @@
 -- Takes a fenced lock, or one level more of it: as plain/acquire, and each new hold gets a token.
 -- KEYS[1] the lock's hash; KEYS[2] the token
 -- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms, 0 only looks; ARGV[3] the count to make so
--- Replies {1, token} granted (of a nested level: the hold's token is known to its client); {0, PTTL, a holder} busy;
+-- Replies {1, token} granted (of a nested level 0: its client knows the hold's token); {0, PTTL, a holder} busy;
 -- {-1, 1 or 0} a nested level whose hold is gone (1: taken by another).
 -- Shapes 1i 0is -i
 -- Atomic because a token belongs to one grant. Both keys in one hash slot by the name's tag.
@@ -32,10 +32,11 @@ local reply = size == 1 and count == '1' and busy(key, owner, size) -- the usual
 if reply then
   return reply
 end
+local token = count == '1' and redis.call('get', KEYS[2]) -- of another type it fails before anything is written
 local raise = include 'parts/raise'
 reply = raise(key, owner, tonumber(ARGV[2]), tonumber(count))
 if reply then
-  reply[2] = reply[2] or tonumber(redis.call('get', KEYS[2]) or 0) or 0
+  reply[2] = reply[2] or tonumber(token or 0) or 0
   return reply
 end
 return busy(key, owner, size)

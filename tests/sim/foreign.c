@@ -37,19 +37,21 @@ static const struct shape shapes[] = {
     {"HSET", {"strange:1", "no number"}, A_LOCK},
 };
 
-/* What stands before the lock's name, with a colon and in braces, and of what type it is when it is
- * ours. */
+/* What stands before the lock's name, with a colon and in braces, which locks have such a key, and
+ * of what type it is when it is ours. */
 static const struct {
     const char *prefix; /* "" the lock's own name */
+    enum { ALL, FAIR, WITH_WRITERS, FENCED, QUEUED } of;
     enum sim_type type;
 } names[] = {
-    {"", SIM_HASH},
-    {"redisson_lock_queue", SIM_LIST},
-    {"redisson_lock_timeout", SIM_ZSET},
-    {"rlock_fair", SIM_HASH},
-    {"rlock_fair_asks", SIM_ZSET},
-    {"rlock_writer_waits", SIM_STRING},
-    {"redisson_lock_token", SIM_STRING},
+    {"", ALL, SIM_HASH},
+    {"redisson_lock_queue", FAIR, SIM_LIST},
+    {"redisson_lock_timeout", FAIR, SIM_ZSET},
+    {"rlock_fair", FAIR, SIM_HASH},
+    {"rlock_fair_asks", FAIR, SIM_ZSET},
+    {"rlock_writer_waits", WITH_WRITERS, SIM_STRING},
+    {"redisson_lock_token", FENCED, SIM_STRING},
+    {"rlock_wait", QUEUED, SIM_ZSET},
 };
 
 static int64_t draw(struct sim_world *world, int64_t n)
@@ -59,15 +61,18 @@ static int64_t draw(struct sim_world *world, int64_t n)
 
 static bool is_name_of_kind(const struct sim_world *world, size_t name)
 {
-    switch (name) {
-    case 0:
-        return true;
-    case 4:
-        return world->config.prefer_writers;
-    case 5:
-        return world->config.kind == &rlock__fenced_ops;
-    default:
+    switch (names[name].of) {
+    case FAIR:
         return (world->config.kind->caps & RLOCK__CAP_QUEUES) != 0;
+    case WITH_WRITERS:
+        return world->config.prefer_writers;
+    case FENCED:
+        return world->config.kind == &rlock__fenced_ops;
+    case QUEUED:
+        return world->only.queues != 0 && (world->config.kind->caps & RLOCK__CAP_ENTERS) != 0;
+    case ALL:
+    default:
+        return true;
     }
 }
 

@@ -22,12 +22,10 @@ static struct rlock__subscriber *sub_of(struct scene *s)
 static size_t looks(struct scene *s)
 {
     struct rlock__buf *out = &sub_of(s)->out;
-    const char *at = out->data, *end = out->data + out->len;
     size_t n = 0;
 
-    while (out->len != 0 && (at = memmem(at, (size_t)(end - at), "PTTL", 4)) != NULL) {
-        at += 4;
-        n++;
+    for (size_t at = 0; at + 4 <= out->len; at++) {
+        n += memcmp(out->data + at, "PTTL", 4) == 0;
     }
     rlock__buf_clear(out);
     return n;
