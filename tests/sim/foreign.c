@@ -41,7 +41,7 @@ static const struct shape shapes[] = {
  * of what type it is when it is ours. */
 static const struct {
     const char *prefix; /* "" the lock's own name */
-    enum { ALL, FAIR, WITH_WRITERS, FENCED, QUEUED } of;
+    enum { ALL, FAIR, WITH_WRITERS, FENCED } of;
     enum sim_type type;
 } names[] = {
     {"", ALL, SIM_HASH},
@@ -51,7 +51,6 @@ static const struct {
     {"rlock_fair_asks", FAIR, SIM_ZSET},
     {"rlock_writer_waits", WITH_WRITERS, SIM_STRING},
     {"redisson_lock_token", FENCED, SIM_STRING},
-    {"rlock_wait", QUEUED, SIM_ZSET},
 };
 
 static int64_t draw(struct sim_world *world, int64_t n)
@@ -68,8 +67,6 @@ static bool is_name_of_kind(const struct sim_world *world, size_t name)
         return world->config.prefer_writers;
     case FENCED:
         return world->config.kind == &rlock__fenced_ops;
-    case QUEUED:
-        return world->only.queues != 0 && (world->config.kind->caps & RLOCK__CAP_ENTERS) != 0;
     case ALL:
     default:
         return true;
