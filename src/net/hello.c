@@ -43,7 +43,7 @@ static bool is_text(const struct rlock__reply *reply, size_t i, const char *text
     return rlock__bytes_equal(rlock__reply_str(reply, i), rlock__bytes_of(text));
 }
 
-/* Of the protocol, which the connection asks for. */
+/* The version of the protocol that the connection asks for. */
 static int version(const struct rlock__hello *hello)
 {
     return hello->manner == RLOCK__HELLO_PUSHES ? 3 : 2;

@@ -6,7 +6,7 @@
  * The directory has the libraries' peers (bench/peers/README.md). One that is not there is skipped.
  * For each library: how soon a waiter of ours has the lock after that library's release. Then all
  * of them and three clients of ours want one lock, until so many grants were given. Each holder
- * visits the file of the word counter: a lost visit is an overlap. A peer whose release fails ends
+ * visits the file of the word counter. A lost visit is an overlap. A failed release ends the peer
  * with an error.
  */
 #include <rlock/rlock.h>

@@ -2,12 +2,10 @@
 /* Waiters for setnx locks hear from the server that the key has changed (CLIENT TRACKING). */
 #include "support/actor.h"
 #include "support/clients.h"
-#include "support/witness.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
-enum { ROUNDS = 20, CLIENTS = 8, EACH = 25 };
+enum { ROUNDS = 20 };
 
 static const struct kind kind_setnx = {"setnx", rlock_setnx_new, rlock_setnx_new, 0};
 
@@ -35,6 +33,16 @@ static bool has_looked(const struct fixture *f)
     return has;
 }
 
+/* The command wakes the waiter, which would look only every 5 s. */
+static void assert_wakes(const struct fixture *f, struct actor *waiter, const char *command)
+{
+    int64_t since_us = test_now_us();
+
+    test_server_do(f->server, "%s", command);
+    assert_code(actor_end(waiter), 0);
+    assert_in_time(since_us, 2000000);
+}
+
 static struct actor *waiter_of(struct fixture *f, struct rlock_handle *lock)
 {
     struct actor *waiter = actor_open(f);
@@ -44,22 +52,14 @@ static struct actor *waiter_of(struct fixture *f, struct rlock_handle *lock)
     return waiter;
 }
 
-static int compare(const void *a, const void *b)
-{
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-
-    return (left > right) - (left < right);
-}
-
-/* Two scripts a round: the lock is busy, and then free. */
+/* A round takes three scripts: the lock is busy, then it is free, and the unlock. */
 TRACKED_TEST(a_waiter_hears_another_library_release_the_lock, f)
 {
     struct rlock_handle *lock = lock_new(f, client_open(f));
-    int64_t us[ROUNDS];
+    int64_t us[ROUNDS], median;
     struct actor *waiter = actor_open(f);
 
-    assert_code(rlock_lock(lock),
-                0); /* its connections are made, and the server knows the scripts */
+    assert_code(rlock_lock(lock), 0); /* the server knows the scripts from here on */
     assert_code(rlock_unlock(lock), 0);
     fixture_count_calls(f);
     for (size_t i = 0; i < ROUNDS; i++) {
@@ -72,18 +72,17 @@ TRACKED_TEST(a_waiter_hears_another_library_release_the_lock, f)
         us[i] = actor_ended_us(waiter) - us[i];
         assert_code(actor_do(waiter, act_unlock, lock, 0, NULL), 0);
     }
-    qsort(us, ROUNDS, sizeof(us[0]), compare);
-    print_message("woken after %lld us, the median of %d\n", (long long)us[ROUNDS / 2], ROUNDS);
-    assert_in_range(us[ROUNDS / 2], 0, 30000 * test_slack());
+    median = test_median(us, ROUNDS);
+    print_message("woken after %lld us, the median of %d\n", (long long)median, ROUNDS);
+    assert_in_range(median, 0, 30000 * test_slack());
     assert_in_range(fixture_calls(f, "evalsha"), 0, 4 * ROUNDS);
 }
 
-/* After the message the server tracks the key no more, until the client has looked again. */
+/* The server tells of one change only. After that the client has to look again. */
 TRACKED_TEST(a_waiter_hears_the_release_after_the_lease_was_extended, f)
 {
     struct rlock_handle *lock = lock_new(f, client_open(f));
     struct actor *waiter;
-    int64_t since_us;
 
     take_elsewhere(f, 60000);
     waiter = waiter_of(f, lock);
@@ -92,41 +91,30 @@ TRACKED_TEST(a_waiter_hears_the_release_after_the_lease_was_extended, f)
         assert_true(await_tracked(f));
     }
     assert_true(actor_is_busy(waiter));
-    since_us = test_now_us();
-    test_server_do(f->server, "DEL " NAME);
-    assert_code(actor_end(waiter), 0);
-    assert_in_time(since_us, 2000000); /* not by a look every 5 s */
+    assert_wakes(f, waiter, "DEL " NAME);
 }
 
 TRACKED_TEST(a_waiter_hears_that_all_keys_were_deleted, f)
 {
     struct rlock_handle *lock = lock_new(f, client_open(f));
     struct actor *waiter;
-    int64_t since_us;
 
     take_elsewhere(f, 60000);
     waiter = waiter_of(f, lock);
-    since_us = test_now_us();
-    test_server_do(f->server, "FLUSHALL");
-    assert_code(actor_end(waiter), 0);
-    assert_in_time(since_us, 2000000);
+    assert_wakes(f, waiter, "FLUSHALL");
 }
 
-/* The client looks again after the connection was made anew. */
+/* The client looks again after it has connected again. */
 TRACKED_TEST(a_waiter_hears_the_release_after_its_connection_broke, f)
 {
     struct rlock_handle *lock = lock_new(f, client_open(f));
     struct actor *waiter;
-    int64_t since_us;
 
     take_elsewhere(f, 60000);
     waiter = waiter_of(f, lock);
     test_server_do(f->server, "CLIENT KILL TYPE normal SKIPME yes");
     assert_true(TEST_EVENTUALLY(has_looked(f), 5000));
-    since_us = test_now_us();
-    test_server_do(f->server, "DEL " NAME);
-    assert_code(actor_end(waiter), 0);
-    assert_in_time(since_us, 2000000);
+    assert_wakes(f, waiter, "DEL " NAME);
 }
 
 /* The client has subscribed before, by the second version of the protocol. */
@@ -152,51 +140,11 @@ TRACKED_TEST(a_client_that_has_subscribed_can_track_keys, f)
     assert_null(rlock_free(rival));
 }
 
-struct worker {
-    struct rlock_handle *lock;
-    struct witness *witness;
-    uint64_t id;
-    pthread_t thread;
-};
-
-static void *work(void *arg)
-{
-    struct worker *worker = arg;
-
-    for (int i = 0; i < EACH; i++) {
-        TEST_CHECK(rlock_lock(worker->lock) == 0);
-        witness_enter(worker->witness, 0, worker->id);
-        witness_leave(worker->witness, 0, worker->id);
-        TEST_CHECK(rlock_unlock(worker->lock) == 0);
-    }
-    return NULL;
-}
-
-/* Each release wakes all of them. */
-TRACKED_TEST(waiters_of_several_clients_exclude_each_other, f)
-{
-    struct worker workers[CLIENTS];
-    struct witness *witness = witness_new(1);
-
-    for (size_t i = 0; i < CLIENTS; i++) {
-        workers[i] =
-            (struct worker){.lock = lock_new(f, client_open(f)), .witness = witness, .id = i + 1};
-        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
-    }
-    for (size_t i = 0; i < CLIENTS; i++) {
-        (void)pthread_join(workers[i].thread, NULL);
-    }
-    assert_true(witness_is_clean(witness, stderr));
-    assert_int_equal(witness_entries(witness), CLIENTS * EACH);
-    (void)witness_free(witness);
-}
-
 /* Without the right the waiters poll. */
 TRACKED_TEST(a_waiter_that_may_not_track_keys_polls, f)
 {
     struct rlock_handle *lock;
     struct actor *waiter = actor_open(f);
-    int64_t since_us;
 
     test_server_do(f->server, "ACL SETUSER default -client|tracking");
     lock = lock_new(f, client_open(f));
@@ -205,8 +153,5 @@ TRACKED_TEST(a_waiter_that_may_not_track_keys_polls, f)
     actor_begin(waiter, act_pass_through, lock, RLOCK_FOREVER, NULL);
     assert_true(TEST_EVENTUALLY(fixture_calls(f, "evalsha") >= 4, 5000));
     assert_int_equal(test_server_info(f->server, "stats", "tracking_total_items"), 0);
-    since_us = test_now_us();
-    test_server_do(f->server, "DEL " NAME);
-    assert_code(actor_end(waiter), 0);
-    assert_in_time(since_us, 2000000);
+    assert_wakes(f, waiter, "DEL " NAME);
 }

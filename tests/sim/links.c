@@ -98,7 +98,8 @@ static bool is_nameless(const struct sim_conn *conn)
 
 #define TRACK "*3\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n"
 
-/* Of those that may not listen each second may track keys, and not look at them. */
+/* A client that may not listen may not track keys either; or, with an odd index, it may, but the
+ * server refuses its looks. */
 static bool may_track(const struct sim_link *link)
 {
     const struct sim_client *client = link->client;

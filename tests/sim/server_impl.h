@@ -170,7 +170,7 @@ size_t sim_n_subscriptions(const struct sim_session *conn);
 
 /* ---- tracking.c ---- */
 
-/* A connection reads a key. If it tracks keys, it is told once that this one has changed. */
+/* A connection reads a key. If it tracks keys, the server tells it of the key's next change. */
 void sim_tracking_read(struct sim_call *call, struct sim_view name);
 /* A command was executed: tells of the keys that have changed. */
 void sim_tracking_tell(struct sim_server *server);

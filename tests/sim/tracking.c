@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CLIENT TRACKING: the server tells a connection once that a key which it has read has changed. A
- * key whose time is over has changed when the next command runs, as if the server deleted it then.
- * Only PTTL counts as reading, since clients of ours look with that. A connection of version 2 of
- * the protocol is told by an array.
+ * CLIENT TRACKING: a connection reads a key, and the server tells it of the key's next change. The
+ * server deletes an expired key, and tells of that, when the next command runs. Only PTTL counts as
+ * reading, since rlock looks with PTTL. A connection of version 2 of the protocol gets an array in
+ * place of a push.
  */
 #include "server_impl.h"
 

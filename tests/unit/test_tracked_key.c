@@ -202,7 +202,7 @@ TRACKED_TEST(a_connection_that_broke_tracks_nothing)
 }
 
 /* It was made for a lock of another kind. */
-TRACKED_TEST(a_connection_that_did_not_ask_to_track_is_made_anew)
+TRACKED_TEST(a_connection_that_did_not_ask_to_track_is_replaced)
 {
     connect(s, true);
     look_answers(s, 30000, NOW);

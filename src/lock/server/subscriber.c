@@ -12,7 +12,7 @@ static bool is_unneeded(const struct rlock__server *server)
     return server->is_let_go && server->channels.n == 0;
 }
 
-/* Whether the connection is up, and has to be made anew: only its handshake asks for tracking. */
+/* Whether the connection is up, but its handshake did not ask for tracking. It is replaced then. */
 static bool is_outgrown(const struct rlock__subscriber *sub)
 {
     return sub->up && sub->wants_tracking && !sub->asked_tracking;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Channels of keys that the server tracks, for locks whose release nobody announces.
+ * Channels of keys that the server tracks. Setnx locks have such channels, because no client
+ * announces their release.
  *
  * A server tracks for a connection the keys that the connection reads (CLIENT TRACKING, version 3
  * of the protocol). It tells the connection once that such a key was written, was deleted or has
