@@ -104,6 +104,7 @@ set(RLOCK_SOURCES
     src/lock/hold/recover.c
     src/lock/hold/recovery.c
     src/lock/hold/renew.c
+    src/lock/hold/rows.c
     src/lock/hold/spread.c
     src/lock/hold/table.c
     src/lock/hold/ticket.c

@@ -25,7 +25,7 @@ int64_t rlock__bytes_number(struct rlock__bytes bytes, int64_t none)
 
 size_t rlock__digits(uint64_t number, char out[static RLOCK__DIGITS])
 {
-    size_t n = 1;
+    size_t n = 3;
 
     if (number < 10) { /* such as most numbers, and the lengths of those */
         out[0] = (char)('0' + number);
@@ -36,7 +36,7 @@ size_t rlock__digits(uint64_t number, char out[static RLOCK__DIGITS])
         out[1] = (char)('0' + number % 10);
         return 2;
     }
-    for (uint64_t limit = 10; n < RLOCK__DIGITS && number >= limit; limit *= 10) {
+    for (uint64_t limit = 1000; n < RLOCK__DIGITS && number >= limit; limit *= 10) {
         n++;
     }
     for (size_t i = n; i-- > 0; number /= 10) {

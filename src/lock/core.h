@@ -233,7 +233,7 @@ struct rlock__core {
     uint64_t last_number, last_gen;
     bool closed;
 
-    struct {                                         /* hold/table.c */
+    struct {                                         /* hold/table.c, hold/rows.c */
         struct rlock__hold *holds;                   /* all rows */
         struct rlock__table tables[RLOCK__TABLES];   /* of all rows, by owner, side and Redis key */
         struct rlock__table numbers[RLOCK__TABLES];  /* of granted rows, by number */

@@ -2,6 +2,7 @@
 /* Releases that are tried again: until when, and what ends them. */
 #include <string.h>
 
+#include "rw/rw.h"
 #include "support/alone.h"
 #include "support/test.h"
 
@@ -237,4 +238,45 @@ TEST(an_unlock_that_got_no_turn_may_be_repeated)
     (void)rlock__view_unref(takes[0].view);
     (void)rlock__view_unref(takes[1].view);
     close_scene(&s);
+}
+
+/* The two sides of one owner are rows of one hash, which lasts as long as the longer lease. */
+TEST(an_unlock_of_one_side_is_tried_for_as_long_as_the_other_side_keeps_the_lock)
+{
+    static struct alone_scene s;
+    static const struct rlock_ops *const sides[] = {&rlock__write_ops, &rlock__read_ops};
+
+    for (int shorter = 0; shorter < 2; shorter++) {
+        struct rlock__call takes[2], unlock;
+        struct rlock__spec *specs[2];
+
+        alone_open(&s, NOW);
+        for (int i = 0; i < 2; i++) {
+            specs[i] = rlock__spec_new(&s.core, sides[i], rlock__bytes_of("b"), NULL);
+            takes[i] = alone_call(&s, RLOCK__ACQUIRE);
+            takes[i].spec = specs[i];
+            takes[i].acquire.lease_us = (i == shorter ? 2 : 20) * RLOCK__SECOND;
+            rlock__core_begin(&s.core, &takes[i], NOW);
+            alone_answer(&s.core, 1, (const int64_t[]){1}, NOW);
+            assert_int_equal(takes[i].code, 0);
+        }
+        unlock = alone_call(&s, RLOCK__RELEASE);
+        unlock.spec = specs[shorter];
+        rlock__core_begin(&s.core, &unlock, NOW);
+        alone_carry(&alone_link(&s.core)->pipeline);
+        while (rlock__core_next(&s.core) < NOW + 19 * RLOCK__SECOND) { /* without an answer */
+            rlock__core_tick(&s.core, rlock__core_next(&s.core));
+        }
+        assert_int_equal(unlock.code, RLOCK_EINDOUBT);
+        assert_non_null(rlock__hold_find(&s.core, specs[shorter], unlock.owner));
+        assert_non_null(alone_link(&s.core)->pipeline.waiting);
+        rlock__core_abandon(&s.core);
+        for (int i = 0; i < 2; i++) {
+            (void)rlock__view_unref(takes[i].view);
+            (void)rlock__spec_unref(specs[i]);
+        }
+        s.core.done = NULL;
+        rlock__core_fini(&s.core);
+        (void)rlock__spec_unref(s.spec);
+    }
 }

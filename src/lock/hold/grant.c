@@ -152,13 +152,33 @@ void rlock__grant_extended(struct rlock__grant *grant, int64_t t0, int64_t lease
     }
 }
 
+/* The two sides of a read/write lock that one owner holds are rows of one hash: both last as long
+ * as the longer lease. */
+static void share_end(struct rlock__grant *grant)
+{
+    const struct rlock__hold *hold = grant->hold;
+    const struct rlock__owner owner = {.id = hold->owner_id, .given = hold->given};
+    struct rlock__hold *other =
+        rlock__hold_find_side(hold->spec->core, hold->spec, owner, hold->spec->ops->other_side);
+
+    if (other != NULL && other->state != RLOCK__HOLD_NONE) {
+        grant->free_by = rlock__max(grant->free_by, other->grant->free_by);
+        other->grant->free_by = grant->free_by;
+    }
+}
+
 void rlock__grant_may_last(struct rlock__grant *grant, int64_t free_by)
 {
     struct rlock__core *core = grant->hold->spec->core;
 
     assert(grant->hold->state != RLOCK__HOLD_NONE);
-    grant->free_by = rlock__max(grant->free_by, free_by);
-    core->leased_until = rlock__max(core->leased_until, free_by);
+    if (free_by > grant->free_by) {
+        grant->free_by = free_by;
+        core->leased_until = rlock__max(core->leased_until, free_by);
+        if (grant->hold->spec->ops->other_side != 0) {
+            share_end(grant);
+        }
+    }
     assert(grant->free_by <= core->leased_until);
 }
 

@@ -19,6 +19,20 @@ struct rlock__hold *rlock__hold_by_number(struct rlock__core *core, uint64_t num
  * or the first one (NULL). There are several only if all but one are gone. NULL: no more. */
 struct rlock__hold *rlock__hold_by_lock(struct rlock__core *core, const struct rlock__spec *spec,
                                         const struct rlock__hold *before);
+/* From now on rlock__hold_by_number() finds the hold by this number, or does not find it any
+ * more. */
+void rlock__grant_number(struct rlock__grant *grant, uint64_t number);
+void rlock__grant_unnumber(struct rlock__grant *grant);
+/* A new row is found by its owner, side and key from now on. */
+void rlock__hold_index(struct rlock__hold *hold);
+/* The row ends with its last release, for which no call waits. Until then no call finds it: the
+ * owner's next call gets another row, and its request goes behind the release. */
+void rlock__hold_hide(struct rlock__hold *hold);
+/* Frees the tables of a core without rows. */
+void rlock__hold_tables_fini(struct rlock__core *core);
+
+/* ---- rows.c: the memory of the rows ---- */
+
 /* Finds the row, or makes one; NULL without memory. */
 struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
                                     struct rlock__owner owner);
@@ -28,10 +42,6 @@ bool rlock__hold_view(struct rlock__hold *hold, struct rlock__spec *spec);
  * for the report of a loss. Then none of these can fail for want of memory. Returns false without
  * memory. */
 bool rlock__hold_prepare(struct rlock__call *call);
-/* From now on rlock__hold_by_number() finds the hold by this number, or does not find it any
- * more. */
-void rlock__grant_number(struct rlock__grant *grant, uint64_t number);
-void rlock__grant_unnumber(struct rlock__grant *grant);
 /* From now on the grant lingers (lock/call/pass.h), or does not. */
 static inline void rlock__grant_linger(struct rlock__grant *grant, bool lingers)
 {
@@ -44,9 +54,6 @@ static inline void rlock__grant_linger(struct rlock__grant *grant, bool lingers)
 }
 /* Clears the grant: nothing is granted any more. */
 void rlock__grant_clear(struct rlock__grant *grant);
-/* The row ends with its last release, for which no call waits. Until then no call finds it: the
- * owner's next call gets another row, and its request goes behind the release. */
-void rlock__hold_hide(struct rlock__hold *hold);
 /* Frees a row that has no calls. */
 void rlock__hold_free(struct rlock__hold *hold);
 /* Frees the rows that are kept for the next holds. */
