@@ -2,6 +2,7 @@
 /* The kinds of locks, by the names that the command line and texts have for them. */
 #include "options.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@ static const struct cli_kind kinds[] = {
     {"spin", rlock_spin_new},           {"fenced", rlock_fenced_new},
     {"fair", rlock_fair_new},           {"read", rlock_read_new},
     {"write", rlock_write_new},         {"setnx", rlock_setnx_new},
+    {"permits", rlock_permits_new},
 };
 
 const char *cli_kind_set(struct cli_options *opts, char *value)
@@ -22,7 +24,7 @@ const char *cli_kind_set(struct cli_options *opts, char *value)
         }
     }
     return "is not a kind of lock (reentrant, non-reentrant, spin, fenced, fair, read, write, "
-           "setnx)";
+           "setnx, permits)";
 }
 
 bool cli_kind_of_text(struct cli_options *opts, const char *text)
@@ -35,4 +37,30 @@ bool cli_kind_of_text(struct cli_options *opts, const char *text)
     }
     (void)snprintf(kind, sizeof(kind), "%.*s", (int)(end - at - 1), at + 1);
     return cli_kind_set(opts, kind) == NULL;
+}
+
+bool cli_is_kind(const struct cli_options *opts, const char *name)
+{
+    return opts->kind != NULL && strcmp(opts->kind->name, name) == 0;
+}
+
+const char *cli_shared_set(struct cli_options *opts, char *value)
+{
+    (void)value;
+    return cli_kind_set(opts, (char[]){"read"});
+}
+
+const char *cli_exclusive_set(struct cli_options *opts, char *value)
+{
+    (void)value;
+    return cli_kind_set(opts, (char[]){"write"});
+}
+
+const char *cli_slots_set(struct cli_options *opts, char *value)
+{
+    opts->slots = cli_number_of(value, 1, INT_MAX);
+    if (opts->slots == CLI_NO_NUMBER) {
+        return "is not a number from 1 on";
+    }
+    return opts->kind == NULL ? cli_kind_set(opts, (char[]){"permits"}) : NULL;
 }

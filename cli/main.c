@@ -223,16 +223,21 @@ static int check_texts(struct cli_options *opts, enum cli_verb verb)
 /* An option that would say nothing is a mistake. */
 static int check_options(struct cli_options *opts, enum cli_verb verb)
 {
-    const bool is_fair = opts->kind != NULL && strcmp(opts->kind->name, "fair") == 0;
-
     if (opts->json && opts->metrics) {
         return cli_usage("--json and --metrics exclude each other");
     }
     if (opts->max_lease_ms != 0 && !opts->is_redlock) {
         return cli_usage("--max-lease requires --redlock");
     }
-    if (opts->fair_slot_ms != 0 && !is_fair) {
+    if (opts->fair_slot_ms != 0 && !cli_is_kind(opts, "fair")) {
         return cli_usage("--fair-slot requires --kind fair");
+    }
+    if (opts->slots != 0 && !cli_is_kind(opts, "permits")) {
+        return cli_usage("--slots requires --kind permits, or no --kind");
+    }
+    if (cli_is_kind(opts, "permits") && opts->slots == 0 && opts->adopt == NULL &&
+        (verb == CLI_RUN || verb == CLI_ACQUIRE)) {
+        return cli_usage("--kind permits requires --slots N: how many there are");
     }
     if (opts->lease_ms != 0 && opts->renewed_lease_ms != 0) {
         return cli_usage(

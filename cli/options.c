@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_NUMBER INT_MIN
 #define NOT_A_TIME "is not a duration (300ms, 2s, 1m, 1h)"
 
 /* What an option does with its value. */
@@ -34,18 +33,6 @@ struct spec {
     const char *help;
 };
 
-static const char *set_shared(struct cli_options *opts, char *value)
-{
-    (void)value;
-    return cli_kind_set(opts, (char[]){"read"});
-}
-
-static const char *set_exclusive(struct cli_options *opts, char *value)
-{
-    (void)value;
-    return cli_kind_set(opts, (char[]){"write"});
-}
-
 static const char *set_nonblock(struct cli_options *opts, char *value)
 {
     (void)value;
@@ -53,25 +40,26 @@ static const char *set_nonblock(struct cli_options *opts, char *value)
     return NULL;
 }
 
-static int number_of(const char *value, long least, long most)
+int cli_number_of(const char *value, long least, long most)
 {
     char *end;
     const long n = strtol(value, &end, 10);
 
-    return isdigit((unsigned char)value[0]) && *end == '\0' && n >= least && n <= most ? (int)n
-                                                                                       : NO_NUMBER;
+    return isdigit((unsigned char)value[0]) && *end == '\0' && n >= least && n <= most
+               ? (int)n
+               : CLI_NO_NUMBER;
 }
 
 static const char *set_conflict_status(struct cli_options *opts, char *value)
 {
-    opts->conflict_status = number_of(value, 0, 255);
-    return opts->conflict_status != NO_NUMBER ? NULL : "is not an exit status (0 to 255)";
+    opts->conflict_status = cli_number_of(value, 0, 255);
+    return opts->conflict_status != CLI_NO_NUMBER ? NULL : "is not an exit status (0 to 255)";
 }
 
 static const char *set_keep(struct cli_options *opts, char *value)
 {
-    opts->keep = number_of(value, 1, INT_MAX);
-    return opts->keep != NO_NUMBER ? NULL : "is not the number of a process";
+    opts->keep = cli_number_of(value, 1, INT_MAX);
+    return opts->keep != CLI_NO_NUMBER ? NULL : "is not the number of a process";
 }
 
 static const char *set_url(struct cli_options *opts, char *value)
@@ -122,8 +110,8 @@ static const char *set_acks(struct cli_options *opts, char *value)
     opts->acks = strcmp(value, "auto") == 0  ? RLOCK_ACKS_AUTO
                  : strcmp(value, "off") == 0 ? RLOCK_ACKS_OFF
                  : strcmp(value, "all") == 0 ? RLOCK_ACKS_ALL
-                                             : number_of(value, 1, 100);
-    return opts->acks != NO_NUMBER ? NULL : "is neither off, auto, all nor a number up to 100";
+                                             : cli_number_of(value, 1, 100);
+    return opts->acks != CLI_NO_NUMBER ? NULL : "is neither off, auto, all nor a number up to 100";
 }
 
 static const char *set_max_lease(struct cli_options *opts, char *value)
@@ -184,12 +172,15 @@ static const struct spec specs[] = {
      .help = "renewed lease: a crash frees the lock after TIME (default: 30s)"},
     {"max-hold", 0, "TIME", TAKES, TIME(max_hold_ms, 1), .help = "stop renewing after TIME"},
     {"kind", 0, "KIND", RENEWS, CALL(cli_kind_set),
-     .help = "reentrant (the default), non-reentrant, spin, fenced, fair, read, write, setnx"},
+     .help =
+         "reentrant (the default), non-reentrant, spin, fenced, fair, read, write, setnx, permits"},
     {"kind", 0, "KIND", CLI_INFO | CLI_BREAK, CALL(cli_kind_set),
      .help = "kind of lock (default: as on the server); read or write selects one side"},
-    {"shared", 's', NULL, TAKES, CALL(set_shared), .help = "like --kind read"},
-    {"exclusive", 'x', NULL, TAKES, CALL(set_exclusive),
+    {"shared", 's', NULL, TAKES, CALL(cli_shared_set), .help = "like --kind read"},
+    {"exclusive", 'x', NULL, TAKES, CALL(cli_exclusive_set),
      .help = "like --kind write: excludes --shared and --exclusive"},
+    {"slots", 0, "N", TAKES, CALL(cli_slots_set),
+     .help = "at most N processes hold it at a time: --kind permits"},
     {"fair-slot", 0, "TIME", RENEWS, TIME(fair_slot_ms, 1000),
      .help = "fair: longest wait of all users, equal for all of them (default: 300s)"},
     {"no-reentry", 0, NULL, CLI_RUN, SWITCH(no_reentry),

@@ -62,6 +62,7 @@ struct cli_options {
     int64_t max_hold_ms;
     int64_t max_lease_ms; /* RedLock: 0 the library's default, negative off */
     int64_t fair_slot_ms; /* 0: the library's default */
+    int64_t slots;        /* of permits; 0: not told */
     int64_t at_least_ms;  /* 0: no longer than the command runs */
     const char *adopt;    /* a text; NULL: none */
     int keep;             /* the process for which a keeper holds the lock; 0: there is no keeper */
@@ -86,6 +87,16 @@ int cli_options_parse(struct cli_options *opts, enum cli_verb verb, int argc, ch
 const char *cli_kind_set(struct cli_options *opts, char *value);
 /* Sets the kind of lock that a text of rlock_detach() is for. False: it is not such a text. */
 bool cli_kind_of_text(struct cli_options *opts, const char *text);
+/* What the options of these names do, each with its value. Return what is wrong with it; NULL:
+ * nothing. */
+const char *cli_shared_set(struct cli_options *opts, char *value);
+const char *cli_exclusive_set(struct cli_options *opts, char *value);
+const char *cli_slots_set(struct cli_options *opts, char *value);
+/* A number within these bounds; CLI_NO_NUMBER: it is none. */
+#define CLI_NO_NUMBER INT_MIN
+int cli_number_of(const char *value, long least, long most);
+/* Whether the options name this kind. */
+bool cli_is_kind(const struct cli_options *opts, const char *name);
 
 /* Erases what is secret, and frees. */
 void cli_options_fini(struct cli_options *opts);

@@ -333,7 +333,7 @@ int cli_elect(struct cli_options *opts)
     bool has_led = false;
     int status;
 
-    if (opts->kind != NULL && strcmp(opts->kind->name, "read") == 0) {
+    if (cli_is_kind(opts, "read")) {
         return cli_usage("--kind read: a read lock has many holders, and elects no leader");
     }
     status = prepare(&run);

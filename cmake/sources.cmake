@@ -110,6 +110,7 @@ set(RLOCK_SOURCES
     src/lock/hold/ticket.c
     src/lock/hold/turns.c
     src/lock/log.c
+    src/lock/permits.c
     src/lock/plain.c
     src/lock/server/ack.c
     src/lock/server/ack_wait.c
@@ -227,6 +228,12 @@ set(RLOCK_LUA
     lua/parts/unheard.lua
     lua/parts/value.lua
     lua/parts/writer.lua
+    lua/permits/acquire.lua
+    lua/permits/force.lua
+    lua/permits/inspect.lua
+    lua/permits/release.lua
+    lua/permits/rename.lua
+    lua/permits/renew.lua
     lua/plain/acquire.lua
     lua/plain/force.lua
     lua/plain/inspect.lua

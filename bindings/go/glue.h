@@ -118,11 +118,11 @@ static inline int glue_group(glue_group_fn *new_lock, struct rlock_handle *const
 }
 
 static inline int glue_lock(struct rlock_handle *lock, int64_t wait_ms, int64_t lease_ms,
-                            uint64_t owner, uintptr_t payload, struct rlock_op **ret_op,
-                            struct rlock_failure **ret_failure)
+                            int64_t units, uint64_t owner, uintptr_t payload,
+                            struct rlock_op **ret_op, struct rlock_failure **ret_failure)
 {
     struct rlock_take *take =
-        RLOCK_TAKE(.context = (void *)payload, .lease_ms = lease_ms, .owner = owner,
+        RLOCK_TAKE(.context = (void *)payload, .lease_ms = lease_ms, .owner = owner, .units = units,
                    .flags = owner == 0 ? RLOCK_TAKE_NEW_OWNER : 0);
 
     return glue_failed(rlock_lock_async(lock, wait_ms, take, glue_done, (void *)payload, ret_op),

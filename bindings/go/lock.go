@@ -85,6 +85,13 @@ func (c *Client) SetNX(name string, opts ...LockOption) *Lock {
 	return c.named((*C.glue_new_fn)(C.rlock_setnx_new), name, opts)
 }
 
+// Permits makes a semaphore of that many permits: at most so many are held at a time. Redisson's RPermitExpirableSemaphore. A
+// call takes one of them, or Units. If the server has a number of its permits, that one counts.
+func (c *Client) Permits(name string, units int64, opts ...LockOption) *Lock {
+	number := func(opts *lockOptions) { opts.c.units = C.int64_t(units) }
+	return c.named((*C.glue_new_fn)(C.rlock_permits_new), name, append([]LockOption{number}, opts...))
+}
+
 // Fenced makes a reentrant lock. Each of its holds has a token that is larger than all earlier ones.
 func (c *Client) Fenced(name string, opts ...LockOption) *Lock {
 	return c.named((*C.glue_new_fn)(C.rlock_fenced_new), name, opts)
@@ -180,6 +187,7 @@ type TakeOption func(*take)
 
 type take struct {
 	wait, lease C.int64_t
+	units       C.int64_t
 	owner       *owner
 	fromDead    bool
 }
@@ -197,6 +205,11 @@ func Wait(d time.Duration) TakeOption {
 // Lease gives the hold a fixed lease, at least 10 ms. Without it, or with 0, the client renews the lease until the unlock.
 func Lease(d time.Duration) TakeOption {
 	return func(t *take) { t.lease = milliseconds(d) }
+}
+
+// Units takes so many permits, all or none; at most 1000. The unlock gives them back together.
+func Units(n int64) TakeOption {
+	return func(t *take) { t.units = C.int64_t(n) }
 }
 
 // Owner takes the lock for the owner of another hold: one more level of the same lock, the read side of a lock that it
@@ -259,7 +272,7 @@ func (l *Lock) take(ctx context.Context, wait C.int64_t, text *string, opts []Ta
 	defer runtime.KeepAlive(t.owner)
 	o, err := beginIn(ctx, func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int {
 		if text == nil {
-			return C.glue_lock(l.lock, t.wait, t.lease, t.owner.id, payload, op, failure)
+			return C.glue_lock(l.lock, t.wait, t.lease, t.units, t.owner.id, payload, op, failure)
 		}
 		c := C.CString(*text)
 		defer C.free(unsafe.Pointer(c))
@@ -296,6 +309,8 @@ type Info struct {
 	DeadWaiters int           // fair: dead waiters among them
 	Holder      string        // the first holder, as "uuid:number"
 	Mode        string        // read/write: "read" or "write"
+	Units       int64         // permits: how many there are
+	UnitsFree   int64         // permits: how many of them are free
 }
 
 // Inspect asks the server about the lock.
@@ -314,6 +329,7 @@ func (l *Lock) Inspect(ctx context.Context) (Info, error) {
 		Locked: info.locked != 0, Mine: info.mine != 0, Holders: int(info.holders), TTL: duration(info.ttl_ms),
 		Count: int64(info.count), Token: uint64(info.token), Waiters: int(info.waiters), DeadWaiters: int(info.dead_waiters),
 		Holder: C.GoString(&info.holder[0]), Mode: C.GoString(&info.mode[0]),
+		Units: int64(info.units), UnitsFree: int64(info.units_free),
 	}, nil
 }
 

@@ -55,6 +55,30 @@ func TestGoroutinesExcludeEachOther(t *testing.T) {
 	}
 }
 
+func TestPermitsAreTakenUntilNoneIsLeft(t *testing.T) {
+	first, second := opened(t).Permits("permits", 3), opened(t).Permits("permits", 3)
+	two, err := first.Lock(background, Units(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.TryLock(background, Units(2)); !errors.Is(err, ErrBusy) {
+		t.Error(err)
+	}
+	if info, err := second.Inspect(background); err != nil || info.Units != 3 || info.UnitsFree != 1 {
+		t.Error(info, err)
+	}
+	if err := two.Unlock(); err != nil {
+		t.Error(err)
+	}
+	three, err := second.TryLock(background, Units(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := three.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestReadersShareAndKeepWritersOut(t *testing.T) {
 	client := opened(t)
 	read, write := client.Read("a"), client.Write("a")

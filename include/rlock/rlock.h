@@ -567,6 +567,8 @@ struct rlock_opts {
                                 toward new grants; equal for all users of the lock; negative: off,
                                 for servers that lose nothing (fsync always); default 30000 */
     uint64_t flags;         /* RLOCK_LOCK_…; default 0 */
+    int64_t units;          /* permits, which need it: how many there are if the server has no
+                                number; from 1 to 2147483647 */
 };
 
 /*
@@ -621,7 +623,8 @@ enum {
 #define RLOCK_OPTS(...) (&(struct rlock_opts){.size = sizeof(struct rlock_opts), __VA_ARGS__})
 
 /*
- * Makes a reentrant lock: its owner may lock it again, and must unlock it as many times.
+ * Makes a reentrant lock: its owner may lock it again, and must unlock it as many times. The
+ * constructors of the other single kinds have the same arguments, codes and ownership.
  * Redisson's RLock.
  *   - While calls wait, an unlock gives the lock to one of them on the server. A call with wait 0
  *     returns RLOCK_EBUSY meanwhile, and so the lock is left free at one of 32 unlocks. The order
@@ -635,7 +638,7 @@ RLOCK_API int rlock_reentrant_new(struct rlock_client *client, const char *name,
 
 /*
  * Makes a non-reentrant lock: an owner that takes it again gets RLOCK_EREACQUIRE. Redisson's
- * NonReentrantLock. For arguments, returns and ownership see rlock_reentrant_new().
+ * NonReentrantLock.
  */
 RLOCK_API int rlock_nonreentrant_new(struct rlock_client *client, const char *name,
                                      const struct rlock_opts *opts, struct rlock_handle **ret_lock);
@@ -644,7 +647,6 @@ RLOCK_API int rlock_nonreentrant_new(struct rlock_client *client, const char *na
  * Makes a spin lock: a reentrant lock whose waiters subscribe to no channel. They try again after
  * pauses that grow (rlock_opts.pause_first_ms). The kind suits servers without pub/sub, and locks
  * that owners hold only briefly. Redisson's RSpinLock.
- * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
                              const struct rlock_opts *opts, struct rlock_handle **ret_lock);
@@ -654,17 +656,28 @@ RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
  * It is one string key, and the name is that key. Use the name for no other kind of lock.
  *   - The server tells waiters that the key has changed (CLIENT TRACKING); or else they poll.
  *   - If a holder without a lease dies, the lock stays taken until rlock_force_unlock().
- * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_setnx_new(struct rlock_client *client, const char *name,
                               const struct rlock_opts *opts, struct rlock_handle **ret_lock);
+
+/*
+ * Makes a semaphore of permits: at most rlock_opts.units are held at a time. Redisson's
+ * RPermitExpirableSemaphore.
+ *   - A call gets all units that it asks for (rlock_take.units), or none. If its owner has some, it
+ *     gets these on top. An unlock gives back the units of the owner's latest call.
+ *   - Each permit has a lease by the server's clock. A dead holder's permits are free at its end.
+ *   - The number on the server counts. If there is none, the first call makes it rlock_opts.units.
+ *   - Waiters get permits in no particular order. A call for many units may wait for long.
+ *   - Multi-locks and RedLocks take no permits. Only a hold of one unit can be detached.
+ */
+RLOCK_API int rlock_permits_new(struct rlock_client *client, const char *name,
+                                const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
  * Makes a fenced lock: a reentrant lock whose grants carry a token (rlock_grant.token). Each token
  * is larger than all earlier ones, even if the server has lost its data. Nested levels have the
  * token of their hold. A resource is safe from the late writes of older holders if it refuses each
  * token that is smaller than the largest it has seen (docs/fencing.md). Redisson's RFencedLock.
- * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
                                const struct rlock_opts *opts, struct rlock_handle **ret_lock);
@@ -679,7 +692,6 @@ RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
  *   - After a release, each waiter asks the server for the lock within 5 s (docs/choosing.md).
  *   - A call with wait 0 does not queue. It returns RLOCK_EBUSY while a live waiter queues, even if
  *     the lock is free. Under steady contention it may never succeed.
- * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_fair_new(struct rlock_client *client, const char *name,
                              const struct rlock_opts *opts, struct rlock_handle **ret_lock);
@@ -695,7 +707,6 @@ RLOCK_API int rlock_fair_new(struct rlock_client *client, const char *name,
  *     per side. On this side rlock_inspect() and rlock_force_unlock() concern readers alone.
  *   - New readers get the lock before writers that wait, unless both have the flag
  *     RLOCK_LOCK_PREFER_WRITERS.
- * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_read_new(struct rlock_client *client, const char *name,
                              const struct rlock_opts *opts, struct rlock_handle **ret_lock);
@@ -706,7 +717,6 @@ RLOCK_API int rlock_read_new(struct rlock_client *client, const char *name,
  *   - rlock_force_unlock() ends the writer's own reads too.
  *   - If a waiting writer has the flag RLOCK_LOCK_PREFER_WRITERS, it keeps out the readers that
  *     also have it. If the writer dies, they come in after 5 s at most.
- * For arguments, returns and ownership see rlock_reentrant_new().
  */
 RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
                               const struct rlock_opts *opts, struct rlock_handle **ret_lock);
@@ -803,6 +813,7 @@ struct rlock_take {
                          0: the client renews the lease until the unlock; default 0 */
     uint64_t owner;   /* the owner's id; 0: the calling thread; default 0 */
     uint64_t flags;   /* RLOCK_TAKE_…; default 0 */
+    int64_t units;    /* permits: how many to take, at most 1000; default 1 */
 };
 
 /*
@@ -1064,12 +1075,13 @@ struct rlock_info {
     char holder[128];      /* the first holder, as "uuid:number", possibly cut; "" when free */
     char host[128];        /* the holder's machine, if the server permits the query; otherwise "" */
     char mode[8]; /* read/write, either side: "read" or "write"; "" free, or another kind */
+    int64_t units, units_free; /* permits: how many there are, and how many of them are free */
 };
 
 /* An empty answer for a call to fill. */
 #define RLOCK_INFO_INIT                                                                            \
     {                                                                                              \
-        sizeof(struct rlock_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, "", "", ""                           \
+        sizeof(struct rlock_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, "", "", "", 0, 0                     \
     }
 
 /*

@@ -217,6 +217,7 @@ struct take {
                                               an async call until it is complete; default: none */
     milliseconds lease{0};                 /* a fixed lease; 0: renewed until unlock; default 0 */
     void *context = nullptr;               /* handed to on_trace; default: none */
+    std::int64_t units = 0;                /* of permits: how many; default 1 */
 };
 
 /* A grant of a lock. */
@@ -435,7 +436,8 @@ class handle_view
                 nullptr,
                 how.lease.count(),
                 owner,
-                0};
+                0,
+                how.units};
     }
     static grant given(const rlock_grant &granted) noexcept
     {
@@ -787,6 +789,10 @@ class client
     handle setnx(std::string_view name, const lock_options &opts = {})
     {
         return make(rlock_setnx_new, name, opts);
+    }
+    handle permits(std::string_view name, const lock_options &opts)
+    {
+        return make(rlock_permits_new, name, opts);
     }
     handle fenced(std::string_view name, const lock_options &opts = {})
     {

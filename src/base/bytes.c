@@ -23,6 +23,13 @@ int64_t rlock__bytes_number(struct rlock__bytes bytes, int64_t none)
     return negative ? -number : number;
 }
 
+/* The numbers below 100, two digits each. */
+static const char pairs[] = "0001020304050607080910111213141516171819"
+                            "2021222324252627282930313233343536373839"
+                            "4041424344454647484950515253545556575859"
+                            "6061626364656667686970717273747576777879"
+                            "8081828384858687888990919293949596979899";
+
 size_t rlock__digits(uint64_t number, char out[static RLOCK__DIGITS])
 {
     size_t n = 3;
@@ -32,15 +39,19 @@ size_t rlock__digits(uint64_t number, char out[static RLOCK__DIGITS])
         return 1;
     }
     if (number < 100) { /* such as the lengths of keys, owners and channels */
-        out[0] = (char)('0' + number / 10);
-        out[1] = (char)('0' + number % 10);
+        memcpy(out, pairs + 2 * number, 2);
         return 2;
     }
     for (uint64_t limit = 1000; n < RLOCK__DIGITS && number >= limit; limit *= 10) {
         n++;
     }
-    for (size_t i = n; i-- > 0; number /= 10) {
-        out[i] = (char)('0' + number % 10);
+    for (size_t i = n; i > 0; number /= 100) {
+        if (i == 1) {
+            out[0] = (char)('0' + number);
+            break;
+        }
+        i -= 2;
+        memcpy(out + i, pairs + 2 * (number % 100), 2);
     }
     return n;
 }

@@ -221,6 +221,9 @@ static int add_leaf(struct leaves *leaves, struct rlock__spec *spec)
     if (leaves->n == RLOCK__MEMBERS_MAX) {
         return rlock__fail(RLOCK_EINVAL, "more than %d members", RLOCK__MEMBERS_MAX);
     }
+    if (rlock__has_units(spec)) {
+        return rlock__fail(RLOCK_ENOTSUP, "%s are no member of another lock", spec->ops->kind);
+    }
     for (size_t i = 0; i < leaves->n; i++) {
         if (leaves->at[i]->core == spec->core &&
             rlock__bytes_equal(leaves->at[i]->key, spec->key)) {

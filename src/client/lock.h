@@ -90,7 +90,8 @@ enum {
     RLOCK__OPTION_PAUSE = 1 << 3,
     RLOCK__OPTION_SLOT = 1 << 4,
     RLOCK__OPTION_WRITERS = 1 << 5,
-    RLOCK__OPTION_MAX_LEASE = 1 << 6
+    RLOCK__OPTION_MAX_LEASE = 1 << 6,
+    RLOCK__OPTION_UNITS = 1 << 7
 };
 
 /* The options of a kind of one key. */

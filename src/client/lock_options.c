@@ -14,6 +14,7 @@ unsigned rlock__options_of(const struct rlock_ops *ops)
     options |= ops->pause != NULL ? RLOCK__OPTION_PAUSE : 0;
     options |= (ops->caps & RLOCK__CAP_QUEUES) != 0 ? RLOCK__OPTION_SLOT : 0;
     options |= (ops->caps & RLOCK__CAP_PASSES) != 0 ? RLOCK__OPTION_LINGER : 0;
+    options |= (ops->caps & RLOCK__CAP_UNITS) != 0 ? RLOCK__OPTION_UNITS : 0;
     options |= ops->other_side != 0 ? RLOCK__OPTION_WRITERS : 0;
     return options;
 }
@@ -37,6 +38,7 @@ int rlock__lock_opts_check(const char *kind, unsigned options, const struct rloc
         {"pause_max_ms", RLOCK__OPTION_PAUSE, opts->pause_max_ms, 1, INT64_MAX},
         {"pause_growth", RLOCK__OPTION_PAUSE, opts->pause_growth, 1, GROWTH_MAX},
         {"fair_slot_ms", RLOCK__OPTION_SLOT, opts->fair_slot_ms, SLOT_MIN_MS, INT64_MAX},
+        {"units", RLOCK__OPTION_UNITS, opts->units, 1, INT32_MAX},
         {"max_lease_ms", RLOCK__OPTION_MAX_LEASE, opts->max_lease_ms, INT64_MIN, INT32_MAX},
         {"RLOCK_LOCK_NO_REENTRY", RLOCK__OPTION_HOLD, flag_of(opts, RLOCK_LOCK_NO_REENTRY), 1, 1},
         {"RLOCK_LOCK_PREFER_WRITERS", RLOCK__OPTION_WRITERS,

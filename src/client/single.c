@@ -97,6 +97,7 @@ static int begin_take(const struct rlock_handle *lock, int64_t wait_ms,
     op->call.owner = owner;
     op->call.acquire.wait_us = wait_ms * RLOCK__MS;
     op->call.acquire.lease_us = lease_us;
+    op->call.acquire.units = (uint32_t)take->units;
     if (code == 0 && take->cancel != NULL) {
         code = rlock__cancel_watch(lock->client, take->cancel);
     }
@@ -218,6 +219,7 @@ static struct rlock__tuning tuning_of(const struct rlock_opts *opts)
         .spin_initial_us = time_us(opts->pause_first_ms),
         .spin_max_us = time_us(opts->pause_max_ms),
         .spin_multiplier = opts->pause_growth,
+        .units = opts->units,
         .fair_slot_ms = rlock__min(opts->fair_slot_ms, RLOCK_TIME_MAX_MS),
         .no_reentry = (opts->flags & RLOCK_LOCK_NO_REENTRY) != 0,
         .prefer_writers = (opts->flags & RLOCK_LOCK_PREFER_WRITERS) != 0,
@@ -287,6 +289,9 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
     if (code != 0) {
         return code;
     }
+    if ((ops->caps & RLOCK__CAP_UNITS) != 0 && copy.units == 0) {
+        return rlock__fail(RLOCK_EINVAL, "%s need the option units: how many there are", ops->kind);
+    }
     return make(client, ops, rlock__bytes(name, len), &copy, ret_lock);
 }
 
@@ -301,6 +306,7 @@ CONSTRUCTOR(reentrant)
 CONSTRUCTOR(nonreentrant)
 CONSTRUCTOR(spin)
 CONSTRUCTOR(setnx)
+CONSTRUCTOR(permits)
 CONSTRUCTOR(fenced)
 CONSTRUCTOR(fair)
 CONSTRUCTOR(read)

@@ -5,6 +5,7 @@
 #include "client/lock.h"
 
 #define LEASE_MIN_MS 10
+#define UNITS_MAX 1000 /* of one take: a script counts them */
 
 int rlock__lease_read(int64_t *inout_lease_ms)
 {
@@ -39,6 +40,23 @@ static int read_given(const struct rlock_handle *lock, const struct rlock_take *
     return 0;
 }
 
+static int check_units(const struct rlock_handle *lock, int64_t units)
+{
+    const bool has_units = (rlock__lock_caps(lock) & RLOCK__CAP_UNITS) != 0;
+
+    if (units == 0) {
+        return 0;
+    }
+    if (!has_units) {
+        return rlock__fail(RLOCK_EINVAL, "units is not an option of a %s lock", rlock_kind(lock));
+    }
+    if (units < 0 || units > rlock__min(lock->spec->tuning->units, UNITS_MAX)) {
+        return rlock__fail(RLOCK_EINVAL, "units is %lld, must be 0 to %lld", (long long)units,
+                           (long long)rlock__min(lock->spec->tuning->units, UNITS_MAX));
+    }
+    return 0;
+}
+
 int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
                      const struct rlock_take *take, struct rlock_take *ret_take)
 {
@@ -51,6 +69,9 @@ int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
                            (long long)*inout_wait_ms);
     }
     if (take != NULL && read_given(lock, take, flags, &copy) != 0) {
+        return RLOCK_EINVAL;
+    }
+    if (check_units(lock, copy.units) != 0) {
         return RLOCK_EINVAL;
     }
     if (inout_wait_ms != NULL && *inout_wait_ms > RLOCK_TIME_MAX_MS) {

@@ -21,8 +21,7 @@
  *   rlock__core_next()     when rlock__core_tick() is due
  *
  * No event does more than one slice of the work for holds and recoveries, however much there is.
- * What is left over waits for another tick, after a pause in which the core serves calls. So no
- * call waits long behind that work.
+ * The rest waits for a later tick. The core serves calls before that, so none waits long for it.
  */
 #ifndef RLOCK_LOCK_CORE_H
 #define RLOCK_LOCK_CORE_H
@@ -36,6 +35,7 @@
 #include "base/uuid.h"
 #include "lock/call.h"
 #include "lock/driver.h"
+#include "lock/hold/units.h"
 #include "lock/log.h"
 #include "lock/server/server.h"
 
@@ -175,6 +175,7 @@ struct rlock__hold {
     uint32_t lined;               /* unlocks in the line */
     bool busy;                    /* a call has the turn; it may have returned in doubt */
     enum rlock__detach detach : 8;
+    struct rlock__units units;
     uint8_t sent;   /* levels whose unlocks returned before the answer; 255: or more */
     bool is_hidden; /* no call finds the row any more: rlock__hold_hide() */
 };
@@ -389,8 +390,7 @@ void rlock__core_abandon(struct rlock__core *core);
 void rlock__core_note_rest(struct rlock__core *core, int64_t now) RLOCK__REQUIRES(core);
 /* When a hold ends for its owner: t0 + lease − max(2 ms, 1 %) − margin. */
 int64_t rlock__valid_until(const struct rlock__core *core, int64_t t0, int64_t lease_us);
-/* When a lease has ended that the server began no later than now, whatever the rate of its
- * clock. */
+/* When a lease has ended that the server began by now, whatever the rate of its clock. */
 int64_t rlock__free_by(int64_t now, int64_t lease_us);
 /* Returns valid_until of an owner's hold, and its count. Both are 0 if there is none. */
 int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__spec *spec,

@@ -38,7 +38,11 @@ enum rlock__caps {
     RLOCK__CAP_ENTERS = 1 << 9,
     /* nobody announces its release; waiters hear of changes of its key: lock/server/tracked.h */
     RLOCK__CAP_TRACKS = 1 << 10,
+    /* a grant has a number of units */
+    RLOCK__CAP_UNITS = 1 << 11,
 };
+
+#define RLOCK__UNITS_MAX 65535 /* of one hold */
 
 /* What the name of a tracked key's channel begins with; the key follows. */
 #define RLOCK__TRACKED "__redis__:invalidate:"
@@ -50,6 +54,7 @@ struct rlock__tuning {
     int64_t spin_initial_us, spin_max_us;
     int64_t spin_multiplier;
     int64_t fair_slot_ms;
+    int64_t units;
     bool prefer_writers, no_reentry;
 };
 
@@ -74,6 +79,9 @@ struct rlock__args {
     struct rlock__bytes owner; /* "uuid:number" */
     uint32_t count;            /* the hold count to make so */
     int64_t lease_ms;          /* to ask for; 0: the lease stays as it is */
+    uint32_t units;            /* that these levels have together */
+    uint32_t held_units;       /* acquire: of these, what the hold has already; release, renew:
+                                  what it may have now at most */
     struct rlock__bytes
         other;      /* acquire: this owner's hold on the other side, "uuid:number"; empty: none */
     bool waits;     /* acquire: the call waits on its channel, so it may enqueue */
@@ -106,6 +114,7 @@ struct rlock__answer {
                             BUSY: readers hold it, and others of them may join */
     bool is_others_turn; /* DONE, of a release: it is free for others than those in its queue */
     bool hint;           /* BUSY: for the kind's next attempt */
+    bool has_more;       /* DONE, of an acquire: another owner may be granted it at once */
     uint8_t marks;       /* BUSY: turns of others before the call's place */
     uint32_t place;      /* BUSY: in the lock's queue, from 1 on; 0: it is not there */
     uint64_t token;      /* DONE, of an acquire: the fencing token; 0: none */
@@ -171,6 +180,12 @@ struct rlock_ops {
                          struct rlock__buf *ret_seen);
 };
 
+/* Whether grants of the lock have a number of units. */
+static inline bool rlock__has_units(const struct rlock__spec *spec)
+{
+    return (spec->ops->caps & RLOCK__CAP_UNITS) != 0;
+}
+
 /* Whether the waiters of the kind poll, whatever the server can do. */
 static inline bool rlock__ops_poll(const struct rlock_ops *ops)
 {
@@ -181,6 +196,7 @@ extern const struct rlock_ops rlock__reentrant_ops;
 extern const struct rlock_ops rlock__nonreentrant_ops;
 extern const struct rlock_ops rlock__spin_ops;
 extern const struct rlock_ops rlock__setnx_ops;
+extern const struct rlock_ops rlock__permits_ops;
 extern const struct rlock_ops rlock__fenced_ops;
 extern const struct rlock_ops rlock__fair_ops;
 

@@ -28,7 +28,7 @@ static bool is_default(const struct rlock__tuning *tuning)
 {
     return tuning->max_hold_us == 0 && tuning->linger_us == 0 && tuning->spin_initial_us == 0 &&
            tuning->spin_max_us == 0 && tuning->spin_multiplier == 0 && tuning->fair_slot_ms == 0 &&
-           !tuning->prefer_writers && !tuning->no_reentry;
+           tuning->units == 0 && !tuning->prefer_writers && !tuning->no_reentry;
 }
 
 /* One allocation for everything. The name is the end of the key's text. The tuning is included only

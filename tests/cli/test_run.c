@@ -343,3 +343,26 @@ COMMAND_TEST(the_terminal_belongs_to_the_command)
     (void)close(master);
     test_server_assert_clean(fixture.server);
 }
+
+COMMAND_TEST(as_many_run_at_a_time_as_there_are_slots)
+{
+    struct command one =
+        COMMAND("run", "--slots", "2", "--renewed-lease", "1500ms", "a", "--", "sleep", "60");
+    struct command two =
+        COMMAND("run", "--slots", "2", "--renewed-lease", "1500ms", "a", "--", "sleep", "60");
+    struct command info;
+
+    assert_true(TEST_EVENTUALLY(test_server_int(fixture.server, "ZCARD {a}:timeout") == 2, 10000));
+    assert_int_equal(COMMAND_STATUS("run", "--slots", "2", "--wait", "0", "a", "--", "true"), 123);
+    info = COMMAND("info", "--kind", "permits", "a");
+    assert_int_equal(command_wait(&info, 10000), 0);
+    assert_contains(file_text(info.out), "a: held by ");
+    assert_int_equal(COMMAND_STATUS("run", "--kind", "permits", "a", "--", "true"), 64);
+    assert_int_equal(COMMAND_STATUS("run", "--kind", "fair", "--slots", "2", "a", "--", "true"),
+                     64);
+    assert_int_equal(COMMAND_STATUS("break", "--kind", "permits", "a"), 0);
+    assert_int_equal(command_wait(&one, 10000), 122);
+    assert_int_equal(command_wait(&two, 10000), 122);
+    assert_int_equal(test_server_int(fixture.server, "GET a"), 2);
+    free(test_server_cmd(fixture.server, "DEL a"));
+}

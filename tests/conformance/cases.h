@@ -155,9 +155,9 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(a_deleted_lock_is_lost, HAS_ONE_KEY)                                                      \
     CASE(a_lock_whose_server_lost_its_data_is_lost, 0)                                             \
     CASE(a_stolen_lock_is_lost, HAS_ONE_KEY)                                                       \
-    CASE(a_grant_to_another_owner_ends_a_deleted_hold, EXCLUDES_ITSELF)                            \
+    CASE(a_grant_to_another_owner_ends_a_deleted_hold, EXCLUDES_ITSELF | NAMES_HOLDER)             \
     CASE(a_refusal_that_names_another_ends_a_stolen_hold, HAS_ONE_KEY)                             \
-    CASE(a_wait_behind_a_deleted_hold_gets_the_lock, EXCLUDES_ITSELF)                              \
+    CASE(a_wait_behind_a_deleted_hold_gets_the_lock, EXCLUDES_ITSELF | NAMES_HOLDER)               \
     CASE(an_unlock_that_finds_it_taken_says_lost, HAS_ONE_KEY)                                     \
     CASE(an_ended_lease_is_told_at_the_end_of_its_validity, 0)                                     \
     CASE(a_lost_hold_is_lost_for_good, IS_PLAIN_HASH | CAN_NEST)                                   \

@@ -42,6 +42,7 @@ static const struct {
     {COSTS_TWO_SCRIPTS, "costs other than two scripts"},
     {HAS_TOKEN, "has no token"},
     {QUEUES, "has no queue on the server"},
+    {NAMES_HOLDER, "does not name its holder"},
     {CALLS_WAIT, "is taken by async calls"},
 };
 

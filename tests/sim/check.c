@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "permits.h"
 #include "world.h"
 
 #define SLACK (50 * RLOCK__MS)
@@ -47,6 +48,9 @@ long sim_server_count(const struct sim_user *user, unsigned side)
     long count;
 
     owner_name(user->client, side, user->holds[side].number, owner);
+    if ((world->config.kind->caps & RLOCK__CAP_UNITS) != 0) {
+        return sim_permits_levels(user, owner);
+    }
     if (!sim_find_field(world, key, view_of(owner), &value)) {
         return 0;
     }
@@ -71,6 +75,13 @@ int64_t sim_server_left(const struct sim_user *user, unsigned side)
     char owner[RLOCK__OWNER_SIZE + 6];
     struct sim_key_info info;
 
+    if ((world->config.kind->caps & RLOCK__CAP_UNITS) != 0) {
+        int64_t left_ms;
+
+        owner_name(user->client, side, user->holds[side].number, owner);
+        (void)sim_permits_of(world, user->key, owner, &left_ms);
+        return left_ms;
+    }
     if (world->config.other != NULL && side == 0) { /* others make the key last longer */
         owner_name(user->client, side, user->holds[side].number, owner);
         return sim_reader_ttl(world, key, view_of(owner), sim_server_count(user, side));
@@ -232,8 +243,7 @@ void sim_note_free(struct sim_world *world, unsigned side, unsigned key, bool is
     *since = !is_free ? RLOCK__NEVER : *since == RLOCK__NEVER ? world->now : *since;
 }
 
-/* How long a lock may last, in milliseconds. */
-static int64_t longest_ms(const struct sim_world *world)
+int64_t sim_longest_ms(const struct sim_world *world)
 {
     return rlock__max(2 * world->config.lease / RLOCK__MS,
                       world->only.queues != 0 ? RESERVED_MS : 0);
@@ -248,6 +258,10 @@ static void look(struct sim_world *world, unsigned key)
         sim_note_free(world, 1, key, false);
         return;
     }
+    if ((world->config.kind->caps & RLOCK__CAP_UNITS) != 0) {
+        sim_permits_look(world, key);
+        return;
+    }
     if (world->config.other != NULL) {
         sim_look_at_sides(world, key);
     } else {
@@ -258,7 +272,7 @@ static void look(struct sim_world *world, unsigned key)
     if (!sim_find_key(world, view_of(world->keys[key]), &info)) {
         return;
     }
-    if (info.pttl_ms < 0 || info.pttl_ms > longest_ms(world)) {
+    if (info.pttl_ms < 0 || info.pttl_ms > sim_longest_ms(world)) {
         sim_violate(world, "%s has a TTL of %lld ms", world->keys[key], (long long)info.pttl_ms);
     }
     if (info.n_items != 1 && world->config.other == NULL) {
@@ -502,90 +516,4 @@ void sim_check_done(struct sim_user *user)
     sim_rely_done(user);
     sim_foreign_done(user);
     user->doomed_call = false;
-}
-
-static bool begins(struct sim_view name, const char *prefix)
-{
-    return name.len > strlen(prefix) && memcmp(name.data, prefix, strlen(prefix)) == 0;
-}
-
-/* The next key that must not stay; tokens stay for ever, what a waiting writer asks for 5 s, and
- * notes about the dead 10 min. */
-static bool next_lock_key(const struct sim_world *world, unsigned *inout_node,
-                          struct sim_key_info *info)
-{
-    while (sim_next_key(world, inout_node, info)) {
-        bool queue = begins(info->name, "redisson_lock_queue:") ||
-                     begins(info->name, "redisson_lock_timeout:");
-        bool asks = begins(info->name, "rlock_writer_waits:") && info->pttl_ms >= 0 &&
-                    info->pttl_ms <= 5000;
-
-        bool entries = begins(info->name, "rlock_wait:") &&
-                       (world->config.faults != 0 || sim_has_marks_alone(info)) &&
-                       info->pttl_ms >= 0 && info->pttl_ms <= SIM_ENTRIES_MS;
-        bool tickets = begins(info->name, "rlock_fair_asks:") && world->config.faults != 0 &&
-                       info->pttl_ms >= 0 && info->pttl_ms <= 60000;
-        bool notes = begins(info->name, "rlock_fair:") && world->config.faults != 0 &&
-                     info->pttl_ms >= 0 && info->pttl_ms <= 600000;
-
-        if (!begins(info->name, "redisson_lock_token:") && !asks && !notes && !entries &&
-            !tickets &&
-            !(queue && world->config.faults != 0 && sim_queue_is_settled(world, info) &&
-              sim_queue_ends(world, info))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Whether the key is a lock that a text has, or a level of its: "{name}:owner:rwlock_timeout:1". */
-static bool is_detached(const struct sim_key_info *info)
-{
-    const char *brace = memchr(info->name.data, '}', info->name.len);
-    size_t at = brace != NULL ? (size_t)(brace - info->name.data) + 2 : info->name.len;
-    bool has_text = sim_is_text(
-        (struct sim_view){info->name.data + at, at < info->name.len ? info->name.len - at : 0});
-
-    for (size_t i = 0; i < info->n_items && !has_text; i++) {
-        const struct sim_item_info item = sim_key_item(info, i);
-
-        has_text = sim_is_text(info->type == SIM_STRING ? item.value : item.name);
-    }
-    return has_text;
-}
-
-void sim_check_end(struct sim_world *world)
-{
-    struct sim_key_info info = {0};
-    unsigned node = 0;
-    int64_t left = 0;
-
-    sim_replicas_catch_up(world);
-    while (next_lock_key(world, &node, &info)) {
-        left = rlock__max(left, info.pttl_ms);
-        if (world->config.faults == 0 && !is_detached(&info)) {
-            sim_violate(world, "%.*s is left at the end, held by %.*s", (int)info.name.len,
-                        info.name.data, (int)sim_key_item(&info, 0).name.len,
-                        sim_key_item(&info, 0).name.data);
-        }
-    }
-    if (world->config.faults == 0 && sim_server_n_channels(world->server) != 0) {
-        sim_violate(world, "%zu channels are left at the end",
-                    sim_server_n_channels(world->server));
-    }
-    for (unsigned i = 0; i < world->config.n_clients; i++) {
-        struct sim_client *client = world->clients[i];
-
-        if (!rlock__core_is_settled(&client->core) || client->core.queues.n != 0) {
-            sim_violate(world, "client %u is not settled 10 s after its close", i);
-        }
-    }
-    world->now += (left + 2) * RLOCK__MS;
-    sim_set_time(world);
-    info = (struct sim_key_info){0};
-    node = 0;
-    if (left > longest_ms(world) || next_lock_key(world, &node, &info)) {
-        sim_violate(world, "%.*s is left one lease after the end", (int)info.name.len,
-                    info.name.data);
-    }
 }

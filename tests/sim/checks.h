@@ -114,12 +114,17 @@ void sim_turns_key(struct sim_world *world, unsigned key);
 void sim_turns(struct sim_user *user);
 void sim_turns_done(const struct sim_user *user);
 
+/* ---- check_end.c ---- */
+
+void sim_check_end(struct sim_world *world);
+
 /* ---- check.c ---- */
 
 void sim_check_step(struct sim_world *world);
 void sim_check_server(struct sim_world *world);
+/* How long a lock may last, in milliseconds. */
+int64_t sim_longest_ms(const struct sim_world *world);
 void sim_check_done(struct sim_user *user);
-void sim_check_end(struct sim_world *world);
 void sim_note_free(struct sim_world *world, unsigned side, unsigned key, bool is_free);
 /* The server has no memory of what was before, for one key or all (-1). */
 void sim_doom(struct sim_world *world, int key);

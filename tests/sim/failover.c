@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "permits.h"
 #include "topology/slot.h"
 #include "world.h"
 
@@ -94,9 +95,14 @@ static void forgive(struct sim_world *world, unsigned node)
         for (unsigned key = 0; key < world->config.n_keys; key++) {
             struct sim_view name = {world->keys[key], strlen(world->keys[key])}, value;
 
+            int64_t left_ms;
+
             if (world->node_of[key] == node &&
-                sim_find_field(world, name, (struct sim_view){dead->owner, strlen(dead->owner)},
-                               &value)) {
+                (world->config.units != 0
+                     ? sim_permits_of(world, key, dead->owner, &left_ms) != 0
+                     : sim_find_field(world, name,
+                                      (struct sim_view){dead->owner, strlen(dead->owner)},
+                                      &value))) {
                 HASH_DEL(world->dead, dead);
                 free(dead);
                 break;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "permits.h"
 #include "topology/slot.h"
 #include "world.h"
 
@@ -149,6 +150,13 @@ static void delete_key(struct sim_world *world)
         sim_by_hand(world, (const char *const[]){"DEL", token, NULL});
         sim_doom_calls(world, key);
         return;
+    }
+    if (world->config.units != 0 && sim_chance(world, 500)) { /* the number alone: none is lost */
+        sim_by_hand(world, (const char *const[]){"DEL", world->keys[key], NULL});
+        return;
+    }
+    if (world->config.units != 0) {
+        sim_permits_delete(world, key);
     }
     sim_by_hand(world, (const char *const[]){"DEL", world->keys[key], NULL});
     sim_doom(world, (int)key);

@@ -70,7 +70,7 @@ static void doom_seen(struct sim_user *breaker)
     struct sim_client *client = breaker->client;
     struct sim_world *world = client->world;
 
-    if (world->config.other == NULL) {
+    if (world->config.other == NULL && world->config.units == 0) {
         sim_doom_owner(world, breaker->seen);
     } else {
         doom_side(world, breaker->key, 0);

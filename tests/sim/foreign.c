@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "base/random.h"
+#include "permits.h"
 #include "world.h"
 
 /* What stands there: the words that make it, behind the name. */
@@ -135,6 +136,9 @@ static void put(struct sim_world *world, size_t name, const struct shape *shape)
         return;
     }
     sim_by_hand(world, (const char *const[]){"DEL", foreign->name, NULL});
+    if (name == 0 && world->config.units != 0) {
+        sim_permits_delete(world, foreign->key);
+    }
     sim_by_hand(world, words);
     foreign->stands = true;
     foreign->is_lock = name == 0;

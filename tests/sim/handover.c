@@ -12,6 +12,7 @@
 #include <utlist.h>
 
 #include "lock/hold/recovery.h"
+#include "permits.h"
 #include "world.h"
 
 static struct sim_view view_of(const char *text)
@@ -25,6 +26,11 @@ static bool is_on_server(const struct sim_world *world, const struct sim_text *t
     char field[SIM_OWNER_SIZE];
 
     (void)snprintf(field, sizeof(field), "%s%s", text->owner, text->side == 1 ? ":write" : "");
+    if ((world->config.kind->caps & RLOCK__CAP_UNITS) != 0) {
+        int64_t left_ms;
+
+        return sim_permits_of(world, text->key, field, &left_ms) != 0;
+    }
     return sim_find_field(world, key, view_of(field), &value) &&
            (world->config.other == NULL || text->side == 1 ||
             sim_reader_ttl(world, key, view_of(field), 1) != -2);

@@ -70,7 +70,8 @@ static bool is_free_for(const struct sim_client *client, int64_t long_us)
 
 static bool has_one_holder(const struct sim_world *world)
 {
-    return world->config.other == NULL && (world->config.kind->caps & RLOCK__CAP_QUEUES) == 0;
+    return world->config.other == NULL &&
+           (world->config.kind->caps & (RLOCK__CAP_QUEUES | RLOCK__CAP_UNITS)) == 0;
 }
 
 /* ---- Sleeping ---- */
@@ -142,7 +143,7 @@ static void check_sleep(struct sim_user *user)
     longest = call->error != 0 ? RLOCK__BACKOFF_US + RLOCK__BACKOFF_MAX_US
               : sim_hears(client, call) && !call->acquire.asked ? RLOCK__RECHECK_US
                                                                 : RLOCK__POLL_US;
-    if (call->acquire.target > 1 && call->error == 0) {
+    if (call->acquire.target > 1 && call->error == 0 && client->world->config.units == 0) {
         sim_violate(client->world, "client %u: waits for a level of its own hold of %s",
                     client->index, client->world->keys[user->key]);
     } else if (rlock__ops_poll(call->spec->ops)) {
@@ -172,7 +173,10 @@ static void check_count(const struct sim_user *user, unsigned side)
     if (hold != NULL && hold->state == RLOCK__HOLD_HELD && !hold->busy && client->may_kill &&
         client->core.recovery.tickets == NULL && !mine->doomed && !mine->half &&
         !hold->grant->uneven && sim_valid_until(mine) > sim_clock(client) &&
-        sim_server_count(user, side) != (long)hold->count) {
+        sim_server_count(user, side) != (long)hold->count &&
+        /* units that were given back before a failover may be back, until the hold ends */
+        (client->world->config.units == 0 || client->world->config.failover_us == 0 ||
+         sim_server_count(user, side) < (long)hold->count)) {
         sim_violate(client->world, "client %u: %u levels of %s, the server has %ld", client->index,
                     hold->count, client->world->keys[user->key], sim_server_count(user, side));
     }
@@ -273,16 +277,18 @@ static void note_levels(const struct sim_user *user, struct sim_hold *hold)
     }
 }
 
-/* A level with a lease of its own has ended, and its key is missing where the slot is being moved.
- * A script that needs all levels is refused there until the move is over. */
+/* A level with a lease of its own has ended, or somebody deleted the number of free permits, and
+ * the key is missing where the slot is being moved. A script that needs all keys is refused there
+ * until the move is over. */
 static bool is_refused_by_a_move(const struct sim_user *user, unsigned side)
 {
     const struct sim_world *world = user->client->world;
     const struct sim_hold *hold = &user->holds[side];
     unsigned levels = (2U << hold->depth) - 2;
 
-    return strcmp(user->client->specs[side][user->key]->ops->kind, "read") == 0 &&
-           (hold->renewed & levels) != levels &&
+    return (world->config.units != 0 ||
+            (strcmp(user->client->specs[side][user->key]->ops->kind, "read") == 0 &&
+             (hold->renewed & levels) != levels)) &&
            world->now < world->open_until[user->key] + world->config.lease / 3;
 }
 
@@ -301,7 +307,8 @@ void sim_rely_done(struct sim_user *user)
     if (takes && good && hold->depth > 1 && world->config.kind == &rlock__nonreentrant_ops) {
         sim_violate(world, "client %u: holds %s twice", client->index, key);
     }
-    if (takes && hold->depth != 0 && user->call.code == RLOCK_EBUSY && !hold->fuzzy) {
+    if (takes && hold->depth != 0 && user->call.code == RLOCK_EBUSY && !hold->fuzzy &&
+        world->config.units == 0) {
         sim_violate(world, "client %u: a level of its own hold of %s is busy", client->index, key);
     }
     if (released && user->gone && client->may_kill && !hold->fuzzy &&
@@ -517,6 +524,9 @@ void sim_rely_key(struct sim_world *world, unsigned key)
     struct sim_view name = {world->keys[key], strlen(world->keys[key])}, none = {"", 0};
     struct sim_key_info info;
 
+    if ((world->config.kind->caps & RLOCK__CAP_UNITS) != 0) {
+        return;
+    }
     if (world->config.other != NULL) {
         note_end(world, key, sim_find_key(world, name, &info) ? &info : NULL);
         return;

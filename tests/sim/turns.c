@@ -147,8 +147,8 @@ static void check_asking(const struct sim_user *user)
     int64_t rest = call->deadline - sim_clock(client);
 
     if (call->acquire.attempts > user->attempts && call->acquire.wait_us != 0 &&
-        call->acquire.target == 1 && rest > 2 * client->slowest + 20 * RLOCK__MS &&
-        !is_fresh(user) &&
+        client->world->config.units == 0 && call->acquire.target == 1 &&
+        rest > 2 * client->slowest + 20 * RLOCK__MS && !is_fresh(user) &&
         client->world->now < client->world->turns[user->key].yields_until[client->index]) {
         sim_violate(client->world, "client %u: takes %s again before others could", client->index,
                     client->world->keys[user->key]);

@@ -69,6 +69,9 @@ static void take(struct sim_user *user)
     if (sim_chance(world, 400)) {
         user->call.acquire.lease_us = 20 * RLOCK__MS + sim_random(world, lease);
     }
+    if (world->config.units > 1) {
+        user->call.acquire.units = 1 + sim_chance(world, 300);
+    }
     sim_user_plan(user, sim_random(world, 3 * lease)); /* it may be cancelled then */
     sim_user_begin(user);
 }

@@ -33,7 +33,8 @@ static void make_specs(struct sim_client *client)
     struct sim_world *world = client->world;
     struct rlock__tuning tuning = {.fair_slot_ms = world->config.slot_ms,
                                    .no_reentry = world->config.no_reentry,
-                                   .prefer_writers = world->config.prefer_writers};
+                                   .prefer_writers = world->config.prefer_writers,
+                                   .units = world->config.units};
 
     if (world->config.other == NULL && sim_chance(world, 100)) {
         tuning.max_hold_us = world->config.lease / 2 + sim_random(world, 3 * world->config.lease);
@@ -233,23 +234,35 @@ static void configure_failovers(struct sim_world *world)
     }
 }
 
-static void configure(struct sim_world *world)
+/* The kinds that are not in the table are tried alone: other seeds do as they would without. */
+static void choose_kind(struct sim_world *world)
 {
     struct sim_config *config = &world->config;
+    const char *only = world->only.kind;
     static const struct rlock_ops *const kinds[] = {
         &rlock__reentrant_ops, &rlock__reentrant_ops, &rlock__nonreentrant_ops,
         &rlock__spin_ops,      &rlock__fenced_ops,    &rlock__fair_ops,
         &rlock__fair_ops,      &rlock__read_ops,      &rlock__read_ops};
+
+    config->kind = kinds[sim_random(world, sizeof(kinds) / sizeof(kinds[0]))];
+    for (size_t i = 0; only != NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        config->kind = strcmp(kinds[i]->kind, only) == 0 ? kinds[i] : config->kind;
+    }
+    if (only != NULL && strcmp(only, rlock__setnx_ops.kind) == 0) {
+        config->kind = &rlock__setnx_ops;
+    } else if (only != NULL && strcmp(only, rlock__permits_ops.kind) == 0) {
+        config->kind = &rlock__permits_ops;
+        config->units = 1 + (int64_t)(world->seed % 4);
+    }
+}
+
+static void configure(struct sim_world *world)
+{
+    struct sim_config *config = &world->config;
     static const int64_t leases[] = {300, 1000, 3000, 10000};
     static const int64_t delays[] = {1, 5, 40};
 
-    config->kind = kinds[sim_random(world, sizeof(kinds) / sizeof(kinds[0]))];
-    for (size_t i = 0; world->only.kind != NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        config->kind = strcmp(kinds[i]->kind, world->only.kind) == 0 ? kinds[i] : config->kind;
-    }
-    if (world->only.kind != NULL && strcmp(world->only.kind, rlock__setnx_ops.kind) == 0) {
-        config->kind = &rlock__setnx_ops; /* only so: other seeds do as they would without */
-    }
+    choose_kind(world);
     config->other = config->kind == &rlock__read_ops ? &rlock__write_ops : NULL;
     config->prefer_writers = config->other != NULL && sim_chance(world, 400);
     config->n_clients = 2 + (unsigned)sim_random(world, SIM_MAX_CLIENTS - 1);

@@ -223,13 +223,13 @@ struct sim_client {
 /* What the seed chose. */
 struct sim_config {
     const struct rlock_ops *kind, *other; /* other: the second side; NULL a lock without sides */
-    bool prefer_writers;
+    int64_t units;                        /* of a kind that has them */
     unsigned n_clients, n_users, n_keys;
     int64_t delay_min, delay_max; /* one way */
     int64_t lease, op_timeout;
     unsigned faults;        /* per mille of steps; 0 a perfect network */
     unsigned drop_messages; /* percent of pub/sub messages */
-    bool drift;
+    bool prefer_writers, drift;
     int64_t slot_ms;     /* of a fair lock */
     bool some_are_peers; /* as their UUIDs say */
     bool no_reentry;
@@ -341,7 +341,7 @@ struct sim_world {
     struct sim_client *clients[SIM_MAX_CLIENTS];
     struct sim_dead *dead;
     char keys[SIM_KEYS][16];
-    int64_t free_since[SIM_SIDES][SIM_KEYS]; /* RLOCK__NEVER: taken */
+    int64_t free_permits[SIM_KEYS], free_since[SIM_SIDES][SIM_KEYS]; /* RLOCK__NEVER: taken */
     uint64_t last_token[SIM_KEYS];
     int64_t lacks_token[SIM_KEYS];         /* when its counter was deleted, by the server's clock */
     char holder[SIM_KEYS][SIM_OWNER_SIZE]; /* of a lock that has one */

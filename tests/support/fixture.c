@@ -141,11 +141,31 @@ static void close_views(struct fixture *f)
     }
 }
 
-/* Tokens outlive their locks, so that they never go back. */
-static void forget_tokens(const struct fixture *f)
+/* Tokens outlive their locks, so that they never go back. So does the number of free permits, which
+ * is 1 where all of one_permit() are free. */
+#define OUTLIVING                                                                                  \
+    "local found = redis.call('keys', 'redisson_lock_token:*') "                                   \
+    "for _, key in ipairs(redis.call('keys', '*')) do "                                            \
+    "if redis.call('type', key).ok == 'string' and redis.call('get', key) == '1' "                 \
+    "and not key:find('rwlock_timeout') and not key:find('token') then found[#found + 1] = key "   \
+    "end end "
+
+static void forget_what_outlives(const struct fixture *f)
 {
-    test_server_do(f->server, "EVAL \"for _, key in ipairs(redis.call('keys', ARGV[1])) do "
-                              "redis.call('del', key) end\" 0 redisson_lock_token:*");
+    test_server_do(f->server, "EVAL \"" OUTLIVING
+                              "for _, key in ipairs(found) do redis.call('del', key) end\" 0");
+}
+
+int one_permit(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+               struct rlock_handle **ret_lock)
+{
+    struct rlock_opts one = {.size = sizeof(one)};
+
+    if (opts != NULL) {
+        memcpy(&one, opts, opts->size < sizeof(one) ? opts->size : sizeof(one));
+    }
+    one.units = 1;
+    return rlock_permits_new(client, name, opts != NULL && opts->size == 0 ? opts : &one, ret_lock);
 }
 
 void fixture_drop(struct fixture *f)
@@ -164,7 +184,7 @@ void fixture_close(struct fixture *f)
     close_views(f);
     clients_close(f);
     if (f->kind != NULL) {
-        forget_tokens(f);
+        forget_what_outlives(f);
         /* a proxy closes its side a moment later */
         assert_true(test_fds_open() == f->fds_run ||
                     (f->proxy != NULL && TEST_EVENTUALLY(test_fds_open() == f->fds_run, 2000)));
@@ -235,8 +255,7 @@ bool fixture_wait_renewed(const struct fixture *f, long long lease_ms)
 long long fixture_keys(const struct fixture *f)
 {
     return test_server_int(f->server, "DBSIZE") -
-           test_server_int(f->server, "EVAL \"return #redis.call('keys', ARGV[1])\" 0 "
-                                      "redisson_lock_token:*");
+           test_server_int(f->server, "EVAL \"" OUTLIVING "return #found\" 0");
 }
 
 bool fixture_has_key(const struct fixture *f, const char *key)

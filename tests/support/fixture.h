@@ -127,7 +127,11 @@ bool fixture_wait_held(const struct fixture *f, bool held);
 /* Waits until "a" was renewed once more: its lease falls below, and rises above, nine tenths. Up to
  * 5 s for each; whether it was. */
 bool fixture_wait_renewed(const struct fixture *f, long long lease_ms);
-/* How many keys there are, not counting tokens, which stay. */
+/* Makes a semaphore of one permit: a lock. */
+int one_permit(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+               struct rlock_handle **ret_lock);
+
+/* How many keys there are, not counting tokens and numbers of free permits, which stay. */
 long long fixture_keys(const struct fixture *f);
 /* Whether a key is there. */
 bool fixture_has_key(const struct fixture *f, const char *key);

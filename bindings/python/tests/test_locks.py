@@ -63,6 +63,18 @@ def test_a_lock_without_reentry_is_not_taken_again(client, name):
     assert raised.value.code == rlock.Code.EREACQUIRE
 
 
+def test_permits_are_taken_until_none_is_left(client, other, name):
+    first, second = client.permits(name, 3), other.permits(name, 3)
+    with first.lock(units=2):
+        with second.lock():
+            assert second.try_lock() is None
+            assert first.inspect().units_free == 0
+        with pytest.raises(rlock.Busy):
+            second.lock(0, units=2)
+    with second.lock(units=3):
+        assert first.inspect().units == 3
+
+
 def test_tokens_grow(client, name):
     lock = client.fenced(name)
     with lock as first:

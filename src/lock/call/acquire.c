@@ -133,6 +133,7 @@ void rlock__acquire_answered(struct rlock__call *call, const struct rlock__reply
     call->acquire.hint = answer.hint;
     switch (answer.outcome) {
     case RLOCK__DONE:
+        call->acquire.has_more = answer.has_more;
         if (call->acquire.asked) {
             rlock__acquire_look(call, &answer, t0, now);
         } else {
@@ -262,6 +263,9 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     if (call->acquire.entry != NULL) {
         rlock__entry_ask(call, &args, now);
     }
+    if (rlock__has_units(call->spec)) {
+        rlock__units_ask(call, &args);
+    }
     args.settled = rlock__settled(link->server, now);
     if (call->acquire.adopts != NULL) {
         args.from = rlock__bytes_of(call->acquire.adopts);
@@ -294,6 +298,11 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
     struct rlock__request *request;
 
     if (rlock__acquire_is_cut_off(call, now)) {
+        return;
+    }
+    if (call->acquire.target > 1 && call->hold->state != RLOCK__HOLD_HELD) { /* while it waited */
+        rlock__acquire_describe(call, RLOCK_ELOST, now);
+        rlock__acquire_refuse(call, RLOCK_ELOST, now);
         return;
     }
     rlock__acquire_follow(call);

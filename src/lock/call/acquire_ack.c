@@ -140,6 +140,7 @@ static void extend(struct rlock__call *call, struct rlock__request *request, int
     int64_t end = call->acquire.granted_t0 + rlock__acquire_lease(call, call->acquire.granted_t0);
     struct rlock__args args = {.owner = rlock__owner_text(call->core, call->number, owner),
                                .count = call->acquire.target,
+                               .units = rlock__call_units(call),
                                .lease_ms = rlock__ms_up(rlock__max(end - now, RLOCK__MS))};
 
     assert(call->number != 0 && call->acquire.target > 0);

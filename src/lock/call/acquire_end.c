@@ -23,7 +23,9 @@ void rlock__acquire_account_busy(struct rlock__call *call)
 
     assert(call->request == NULL); /* its answer was read */
     rlock__in_flight_answered(set, call->link, call->acquire.gen);
-    if (!call->acquire.asked || !ran) { /* a copy may have run on the other side of the move */
+    if (call->acquire.undone_units != 0) { /* the earlier call may have got its units */
+        set->ran = true;
+    } else if (!call->acquire.asked || !ran) { /* a copy may be on the other side of the move */
         rlock__in_flight_refuted(set);
     }
 }
@@ -151,7 +153,9 @@ void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
     } else if (code == RLOCK_ENOMEM || !call->acquire.contended) {
         rlock__say(call, "lock %s: %s (server %s)", name, rlock_strerror(code), address);
     } else if (holder[0] == '\0') {
-        rlock__say(call, "lock %s: others wait for it (server %s)", name, address);
+        rlock__say(call, "lock %s: %s (server %s)", name,
+                   rlock__has_units(call->spec) ? "too few units are free" : "others wait for it",
+                   address);
     } else {
         rlock__say(call, "lock %s: held by %s (server %s)", name, holder, address);
     }

@@ -101,6 +101,10 @@ static int conflict(const struct rlock__call *call)
     const struct rlock_ops *ops = call->spec->ops;
     const struct rlock__hold *hold = call->hold;
 
+    if (call->acquire.units > 1 &&
+        call->acquire.units > RLOCK__UNITS_MAX - rlock__hold_units(hold, hold->count)) {
+        return RLOCK_EINVAL;
+    }
     if (hold->state != RLOCK__HOLD_NONE &&
         (call->acquire.adopts != NULL || hold->spec->ops != ops)) {
         return RLOCK_EINVAL;

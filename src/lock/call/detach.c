@@ -51,6 +51,10 @@ int rlock__detach_refusal(const struct rlock__call *call, const char **ret_why)
         *ret_why = "only a hold of one level, which is not part of a multi-lock, can be detached";
         return RLOCK_EINVAL;
     }
+    if (rlock__hold_units(hold, hold->count) > 1) {
+        *ret_why = "only a hold of one permit can be detached";
+        return RLOCK_EINVAL;
+    }
     if (has_other_side(call)) {
         *ret_why = "its owner holds the other side of the lock too";
         return RLOCK_EINVAL;
@@ -69,6 +73,7 @@ struct rlock__request *rlock__detach_send(struct rlock__hold *hold, rlock__answe
 {
     struct rlock__grant *grant = hold->grant;
     struct rlock__link *link = rlock__grant_route(grant);
+    const struct rlock__rest rest = {.number = grant->number, .most_units = hold->units.most};
     char text[RLOCK__OWNER_SIZE];
 
     assert(rlock__is_last(hold));
@@ -79,7 +84,7 @@ struct rlock__request *rlock__detach_send(struct rlock__hold *hold, rlock__answe
                                   rlock__text_owner(hold->spec->core, grant->number, text),
                                   hold->turn->acquire.lease_us, answer, hold, now);
     case RLOCK__REVOKING:
-        return rlock__release_send(hold->spec, link, grant->number, 0, 0, answer, hold, now);
+        return rlock__release_send(hold->spec, link, &rest, answer, hold, now);
     case RLOCK__REVOKING_TEXT:
         return rlock__text_release_send(hold->spec, link, grant->number, answer, hold, now);
     case RLOCK__ATTACHED:

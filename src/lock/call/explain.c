@@ -86,7 +86,9 @@ void rlock__explain_busy(const struct rlock__call *call, const struct rlock__ans
         (void)snprintf(lease, sizeof(lease), " for at most %lld ms", (long long)answer->ttl_ms);
     }
     if (answer->holder.len == 0) {
-        rlock__explain(call, now, "found it busy: others wait for it%s", lease);
+        rlock__explain(
+            call, now, "found it busy: %s%s",
+            rlock__has_units(call->spec) ? "too few units are free" : "others wait for it", lease);
     } else {
         rlock__explain(call, now, "found it busy: %s holds it%s",
                        rlock__text(answer->holder, holder, sizeof(holder)), lease);

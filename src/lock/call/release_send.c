@@ -35,14 +35,21 @@ static bool send(struct rlock__hold *hold, int64_t now)
     int64_t lease =
         renewed ? rlock__grant_cut(grant, hold->spec->core->opts.renewed_lease_us, now) : 0;
 
+    struct rlock__rest rest = {.number = grant->number, .count = target, .lease_us = lease};
+
     assert(grant->release == NULL && hold->leaves.n > 0);
     assert(hold->busy && hold->state != RLOCK__HOLD_NONE);
     assert(grant->number != 0);
     assert(!grant->releasing || target == 0); /* a last release stays the last one */
+    if (rlock__has_units(hold->spec)) {
+        rest.units = rlock__hold_units(hold, target);
+        rest.most_units = hold->units.most;
+        rlock__grant_changes(grant);
+    }
     grant->release = hold->detach != RLOCK__ATTACHED
                          ? rlock__detach_send(hold, rlock__release_answered, now)
-                         : rlock__release_send(hold->spec, rlock__grant_route(grant), grant->number,
-                                               target, lease, rlock__release_answered, hold, now);
+                         : rlock__release_send(hold->spec, rlock__grant_route(grant), &rest,
+                                               rlock__release_answered, hold, now);
     grant->extends = renewed;
     if (grant->release != NULL && target == 0) {
         begin_last(hold, now);

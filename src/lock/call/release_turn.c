@@ -107,6 +107,7 @@ static void detach(struct rlock__call *call, int64_t now)
     if (code != 0) {
         (void)snprintf(more, sizeof(more), ": %s", why);
         rlock__release_describe(call, code, more);
+        rlock__hold_plan(hold); /* while the call was in the line the hold seemed to end */
         rlock__release_end(hold, code, now);
         return;
     }

@@ -40,6 +40,21 @@ void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state)
     hold->state = state;
 }
 
+/* If the server may have more units of the number, the latest renewal may have left the new ones
+ * out. */
+static void units_granted(struct rlock__grant *grant, const struct rlock__call *call, int64_t t0,
+                          int64_t lease_us)
+{
+    const struct rlock__hold *hold = grant->hold;
+
+    grant->uneven |= call->acquire.undone_units > rlock__hold_units(hold, hold->count);
+    if (grant->uneven) {
+        grant->valid_until = 0;
+        rlock__grant_changes(grant);
+        rlock__grant_due(grant, t0, lease_us);
+    }
+}
+
 void rlock__hold_granted(struct rlock__hold *hold, struct rlock__call *call, int64_t t0,
                          int64_t lease_us, int64_t now)
 {
@@ -67,6 +82,9 @@ void rlock__hold_granted(struct rlock__hold *hold, struct rlock__call *call, int
     grant->lease_us = rlock__max(grant->lease_us, lease_us);
     grant->is_guarded |= call->acquire.min_uptime_us != 0;
     rlock__hold_add_level(hold, call, t0, lease_us);
+    if (rlock__has_units(hold->spec)) {
+        units_granted(grant, call, t0, lease_us);
+    }
     rlock__grant_set_valid(grant, t0, lease_us, now);
     rlock__grant_plan(grant);
     assert(hold->count == call->acquire.target);
@@ -87,6 +105,7 @@ void rlock__hold_over(struct rlock__hold *hold)
     rlock__hold_state(hold, RLOCK__HOLD_NONE);
     hold->leaves = hold->owed = (struct rlock__levels){0};
     rlock__hold_set_count(hold, 0);
+    rlock__units_drop(hold);
     hold->members = hold->renewed_from = hold->renewals = hold->provisional = 0;
     hold->detach = RLOCK__ATTACHED;
     atomic_store(&hold->view->valid_until, 0);
@@ -203,6 +222,9 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
     assert(!grant->is_waiting);                   /* a lost hold is not renewed */
     assert(grant->timer.set == grant->releasing); /* only its last release goes on */
     assert(hold->owed.n == 0);
+    if (hold->turn != NULL && hold->turn->kind == RLOCK__ACQUIRE) { /* it may wait for a level */
+        rlock__ready(hold->turn, RLOCK__AGAIN);
+    }
     rlock__queue_released(hold->spec->core, hold->spec, NULL, now);
 }
 

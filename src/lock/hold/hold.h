@@ -3,6 +3,8 @@
 #ifndef RLOCK_LOCK_HOLD_H
 #define RLOCK_LOCK_HOLD_H
 
+#include <stdlib.h>
+
 #include "lock/core.h"
 
 /* ---- table.c: the rows, one for each owner on each lock ---- */
@@ -105,6 +107,29 @@ static inline unsigned rlock__hold_sent_owed(const struct rlock__hold *hold)
 }
 /* The outcome of n unlocks that returned before the answer. Counts and logs a failure. */
 void rlock__hold_end_sent(struct rlock__hold *hold, unsigned n, int code);
+/* The units that the hold's first levels have together. Without units each level counts 1. */
+uint32_t rlock__hold_units(const struct rlock__hold *hold, uint32_t levels);
+/* The units of the hold with the level that the call asks for. */
+uint32_t rlock__call_units(const struct rlock__call *call);
+/* Notes the units that the call asks for. */
+void rlock__units_ask(struct rlock__call *call, struct rlock__args *args);
+/* The hold gets units, or gives some back. A renewal in flight, which may run behind that, does not
+ * know. */
+static inline void rlock__grant_changes(struct rlock__grant *grant)
+{
+    grant->hold->units.renewal_is_old |= grant->batch_entry != NULL;
+}
+/* Makes room to note the units of the level that the call asks for. Returns false without memory.
+ */
+bool rlock__units_reserve(const struct rlock__call *call);
+/* The hold is over: forgets the units of its levels. */
+static inline void rlock__units_drop(struct rlock__hold *hold)
+{
+    if ((hold->units.most | hold->units.room) != 0) {
+        free(hold->units.totals);
+        hold->units = (struct rlock__units){0};
+    }
+}
 /* Sets how many levels the hold has, and updates its view. */
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count);
 /* How many levels of the hold its owner has not given up. */

@@ -20,6 +20,20 @@ static int64_t whole_lease(const struct rlock__hold *hold)
     return renewed ? hold->spec->core->opts.renewed_lease_us : hold->provisional_us;
 }
 
+/* A level in flight counts. But units that an unlock gave up come back when their lease ends, even
+ * if its release failed. */
+uint32_t rlock__renewal_units(const struct rlock__grant *grant)
+{
+    const struct rlock__call *turn = grant->hold->turn;
+
+    if (!grant->uneven) {
+        return RLOCK__UNITS_MAX;
+    }
+    return turn != NULL && turn->kind == RLOCK__ACQUIRE && turn->request != NULL
+               ? rlock__call_units(turn)
+               : 0;
+}
+
 int64_t rlock__renewal_lease(const struct rlock__grant *grant, int64_t now)
 {
     int64_t lease = rlock__hold_is_renewed(grant->hold)
@@ -41,4 +55,21 @@ bool rlock__renewal_is_worth(struct rlock__grant *grant, int64_t now)
                      ? RLOCK__NEVER
                      : grant->valid_until - 2 * (whole / 3);
     return false;
+}
+
+void rlock__renewal_note_late(const struct rlock__grant *grant, int64_t lease_us, int64_t now)
+{
+    struct rlock__server *server = grant->link->server;
+    int64_t left = grant->valid_until - now;
+    int64_t after_due = lease_us - server->core->opts.margin_us - lease_us / 3;
+    char name[96];
+
+    if (left < after_due / 3) {
+        server->core->stats.late_renewals++;
+        rlock__log_event(
+            server->core, RLOCK_LOG_WARNING, rlock__about("renewal", server->address, 0), now,
+            "lock %s: renewed late, %lld ms before it would have been lost (server %s)",
+            rlock__spec_text(grant->hold->spec, name), (long long)(left / RLOCK__MS),
+            server->address);
+    }
 }

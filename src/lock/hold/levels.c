@@ -5,6 +5,7 @@
  * order, so a release says what it gives up. Of the owner's own levels the last one ends first.
  */
 #include <assert.h>
+#include <stdlib.h>
 
 #include "lock/common.h"
 #include "lock/hold/hold.h"
@@ -37,6 +38,50 @@ struct rlock__levels rlock__levels_of(const struct rlock__call *call)
                                   .members = call->member,
                                   .renewals = call->renewed,
                                   .provisional = call->provisional};
+}
+
+uint32_t rlock__hold_units(const struct rlock__hold *hold, uint32_t levels)
+{
+    levels = levels < hold->count ? levels : hold->count; /* a hold that was lost may have fewer */
+    return hold->units.totals == NULL || levels == 0 ? levels : hold->units.totals[levels - 1];
+}
+
+uint32_t rlock__call_units(const struct rlock__call *call)
+{
+    assert(call->kind == RLOCK__ACQUIRE && call->acquire.target > 0);
+    return rlock__hold_units(call->hold, call->acquire.target - 1) +
+           (uint32_t)rlock__max(call->acquire.units, 1);
+}
+
+void rlock__units_ask(struct rlock__call *call, struct rlock__args *args)
+{
+    struct rlock__units *units = &call->hold->units;
+
+    args->units = rlock__call_units(call);
+    args->held_units = rlock__hold_units(call->hold, call->acquire.target - 1);
+    if (call->acquire.target == 1 || args->units > units->most) {
+        units->most = args->units;
+    }
+}
+
+bool rlock__units_reserve(const struct rlock__call *call)
+{
+    struct rlock__hold *hold = call->hold;
+    uint32_t *totals = hold->units.totals;
+
+    if (call->acquire.target <= hold->units.room) {
+        return true;
+    }
+    totals = realloc(totals, 2 * call->acquire.target * sizeof(*totals));
+    if (totals == NULL) {
+        return false;
+    }
+    for (uint32_t i = hold->units.room; i < hold->count; i++) { /* those had one each */
+        totals[i] = i + 1;
+    }
+    hold->units.totals = totals;
+    hold->units.room = 2 * call->acquire.target;
+    return true;
 }
 
 /* Whether the levels that unlocks leave need the renewal. */
@@ -98,6 +143,9 @@ void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *c
     hold->renewals += call->renewed;
     if (!call->member) {
         add_own_level(hold, call);
+    }
+    if (hold->units.totals != NULL) {
+        hold->units.totals[call->acquire.target - 1] = rlock__call_units(call);
     }
     rlock__hold_set_count(hold, call->acquire.target);
     assert(hold->members <= hold->count);

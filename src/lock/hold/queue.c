@@ -171,7 +171,7 @@ void rlock__queue_leave(struct rlock__call *call, int64_t granted_until)
     if (queue->calls == NULL) {
         rlock__queue_settle(queue);
     } else if (was_head) {
-        queue->calls->acquire.granted_until = granted_until;
+        queue->calls->acquire.granted_until = call->acquire.has_more ? 0 : granted_until;
         rlock__ready(queue->calls, RLOCK__HEAD);
     }
 }

@@ -254,8 +254,12 @@ static struct rlock__request *give_back(struct rlock__ticket *ticket, int64_t no
 
 static struct rlock__request *release(struct rlock__ticket *ticket, int64_t now)
 {
-    return rlock__release_send(ticket->spec, ticket->link, ticket->number, ticket->count, 0,
-                               on_answer, ticket, now);
+    const struct rlock__rest rest = {.number = ticket->number,
+                                     .count = ticket->count,
+                                     .units = ticket->units,
+                                     .most_units = ticket->most_units};
+
+    return rlock__release_send(ticket->spec, ticket->link, &rest, on_answer, ticket, now);
 }
 
 static void send(struct rlock__ticket *ticket, int64_t now)
@@ -323,6 +327,9 @@ void rlock__recovery_supersede(struct rlock__call *call)
             ticket->request->resend = RLOCK__DROP;
         }
         rlock__in_flight_join(&call->acquire.ticket->in_flight, &ticket->in_flight);
+        if (rlock__has_units(call->spec) && ticket->most_units > call->acquire.undone_units) {
+            call->acquire.undone_units = ticket->most_units;
+        }
         end(ticket);
     }
 }

@@ -75,25 +75,6 @@ static void again(struct rlock__grant *grant, int64_t now)
     rlock__grant_plan(grant);
 }
 
-/* The log warns if a renewal used two thirds of the time between the moment at which it was due and
- * the end of the validity. */
-static void note_late(const struct rlock__grant *grant, int64_t lease_us, int64_t now)
-{
-    struct rlock__server *server = grant->link->server;
-    int64_t left = grant->valid_until - now;
-    int64_t after_due = lease_us - server->core->opts.margin_us - lease_us / 3;
-    char name[96];
-
-    if (left < after_due / 3) {
-        server->core->stats.late_renewals++;
-        rlock__log_event(
-            server->core, RLOCK_LOG_WARNING, rlock__about("renewal", server->address, 0), now,
-            "lock %s: renewed late, %lld ms before it would have been lost (server %s)",
-            rlock__spec_text(grant->hold->spec, name), (long long)(left / RLOCK__MS),
-            server->address);
-    }
-}
-
 /* status: the script's answer for the grant, REFUSED, or UNKNOWN. */
 static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t t0,
                             int64_t lease_us, int64_t now)
@@ -103,9 +84,9 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
     }
     if (now >= grant->valid_until) { /* too late to count */
         rlock__hold_lose(grant->hold, why_over(grant), now);
-    } else if (status == 1) {
+    } else if (status == 1 && !(grant->hold->units.renewal_is_old && grant->uneven)) {
         if (grant->extensions == NULL && !grant->is_short && rlock__hold_is_renewed(grant->hold)) {
-            note_late(grant, lease_us, now);
+            rlock__renewal_note_late(grant, lease_us, now);
         }
         grant->hold->spec->core->stats.renewals++;
         grant->failures = 0;
@@ -118,11 +99,11 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
         rlock__grant_due(grant, t0, lease_us);
         rlock__extensions_granted(grant, lease_us, now);
         rlock__grant_plan(grant);
-    } else if (status == 0 || status == -1) {
+    } else if ((status == 0 || status == -1) && !grant->hold->units.renewal_is_old) {
         rlock__hold_gone(grant->hold, status == -1, now);
     } else {
         grant->hold->spec->core->stats.failed_renewals++;
-        rlock__extensions_failed(grant, status == UNKNOWN);
+        rlock__extensions_failed(grant, status == UNKNOWN || grant->hold->units.renewal_is_old);
         again(grant, now);
     }
 }
@@ -291,11 +272,14 @@ static void add(struct batch *batch, struct rlock__request *request, struct rloc
     int64_t lease = rlock__renewal_lease(grant, now);
     struct rlock__args args = {.owner = rlock__owner_text(hold->spec->core, grant->number, owner),
                                .count = hold->count,
+                               .units = rlock__hold_units(hold, hold->count - hold->leaves.n),
+                               .held_units = rlock__renewal_units(grant),
                                .lease_ms = rlock__ms_up(lease)};
 
     assert(grant->batch_entry == NULL && batch->n < RLOCK__BATCH && lease > 0);
     assert(grant->is_numbered && !grant->releasing);
     batch->verifies |= grant->verifies || grant->is_short;
+    grant->hold->units.renewal_is_old = false;
     batch->lease_us[batch->n] = lease;
     batch->grants[batch->n] = grant;
     rlock__extensions_send(grant, lease);

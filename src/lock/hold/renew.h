@@ -16,6 +16,11 @@ bool rlock__renew_some(struct rlock__link *link, int64_t now);
 
 /* The lease that a renewal now asks for: never past max_hold. */
 int64_t rlock__renewal_lease(const struct rlock__grant *grant, int64_t now);
+/* How many units a renewal extends at most, if they are there. */
+uint32_t rlock__renewal_units(const struct rlock__grant *grant);
+/* The log warns if a renewal used two thirds of the time between the moment at which it was due and
+ * the end of the validity. */
+void rlock__renewal_note_late(const struct rlock__grant *grant, int64_t lease_us, int64_t now);
 /* Whether a renewal now would extend the validity. If not, sets when it is due instead. */
 bool rlock__renewal_is_worth(struct rlock__grant *grant, int64_t now);
 

@@ -86,6 +86,7 @@ void rlock__hold_free(struct rlock__hold *hold)
         atomic_store(&hold->view->count, 0); /* the owner's thread may forget the view */
         hold->view = rlock__view_unref(hold->view);
     }
+    rlock__units_drop(hold);
     (void)rlock__spec_unref(hold->spec);
     put_away(core, hold);
 }
@@ -138,6 +139,12 @@ static struct rlock__grant *grant_new(struct rlock__hold *hold)
     return grant;
 }
 
+/* Otherwise each level has one, which needs no note. */
+static bool needs_units(const struct rlock__call *call)
+{
+    return call->acquire.units > 1 || call->hold->units.totals != NULL;
+}
+
 bool rlock__hold_prepare(struct rlock__call *call)
 {
     struct rlock__hold *hold = call->hold;
@@ -147,7 +154,8 @@ bool rlock__hold_prepare(struct rlock__call *call)
     if (call->acquire.ticket == NULL) {
         call->acquire.ticket = rlock__ticket_new(call->core, RLOCK__TICKET_CALL, call->number);
     }
-    if (call->acquire.ticket == NULL || !rlock__hold_view(hold, call->spec)) {
+    if (call->acquire.ticket == NULL || !rlock__hold_view(hold, call->spec) ||
+        (needs_units(call) && !rlock__units_reserve(call))) {
         return false;
     }
     if (call->acquire.adopts != NULL && call->acquire.ticket->adopts == NULL) {

@@ -49,6 +49,8 @@ struct rlock__ticket {
     struct rlock__grant *grant; /* its level is undone; NULL: none, or the hold is over */
     int64_t lease_us;           /* the lease that this level, or this adoption, asked for */
     struct rlock__doubt *doubt; /* a group member's, open until the recovery ends; NULL: none */
+    uint32_t units;             /* that the release leaves */
+    uint32_t most_units;        /* that the number may have */
     uint32_t count;             /* the hold count that the release leaves: 0, or the outer levels */
     unsigned failures;
     bool is_unsent;

@@ -77,17 +77,19 @@ static inline struct rlock__request *send(struct rlock__spec *spec, struct rlock
 }
 
 struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rlock__link *link,
-                                           uint64_t number, uint32_t count, int64_t lease_us,
-                                           rlock__answer_fn *answer, void *subject, int64_t now)
+                                           const struct rlock__rest *rest, rlock__answer_fn *answer,
+                                           void *subject, int64_t now)
 {
     char owner[RLOCK__OWNER_SIZE];
-    struct rlock__args args = {.owner = rlock__owner_text(spec->core, number, owner),
-                               .count = count,
-                               .lease_ms = rlock__ms_up(lease_us)};
+    struct rlock__args args = {.owner = rlock__owner_text(spec->core, rest->number, owner),
+                               .count = rest->count,
+                               .units = rest->units,
+                               .held_units = rest->most_units,
+                               .lease_ms = rlock__ms_up(rest->lease_us)};
 
-    assert(number != 0);
-    assert(lease_us >= 0);
-    if (spec->core->opts.queues && count == 0) {
+    assert(rest->number != 0);
+    assert(rest->lease_us >= 0);
+    if (spec->core->opts.queues && rest->count == 0) {
         args.gives_way = rlock__random(spec->core, GIVES_WAY) == 0;
     }
     return send(spec, link, spec->ops->release, &args, answer, subject, now);
@@ -98,7 +100,8 @@ struct rlock__request *rlock__text_release_send(struct rlock__spec *spec, struct
                                                 void *subject, int64_t now)
 {
     char owner[RLOCK__OWNER_SIZE];
-    struct rlock__args args = {.owner = rlock__text_owner(spec->core, number, owner)};
+    struct rlock__args args = {.owner = rlock__text_owner(spec->core, number, owner),
+                               .held_units = 1};
 
     return send(spec, link, spec->ops->release, &args, answer, subject, now);
 }

@@ -16,10 +16,19 @@ struct rlock__request *rlock__abandon(struct rlock__request *request);
 /* The next copy goes out behind ASKING, or not. An extra argument says so to a script: a key that
  * is missing there may be on its way. */
 void rlock__set_asking(struct rlock__request *request, bool asking);
-/* Sends the release that lowers a number to a count. NULL without memory: nothing is sent. */
+/* What a release leaves of a number. */
+struct rlock__rest {
+    uint64_t number;
+    uint32_t count;      /* of its levels */
+    uint32_t units;      /* that these levels have */
+    uint32_t most_units; /* that it may have before the release */
+    int64_t lease_us;    /* that the levels ask for; 0: none */
+};
+
+/* Sends the release that lowers a number to that. NULL without memory: nothing is sent. */
 struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rlock__link *link,
-                                           uint64_t number, uint32_t count, int64_t lease_us,
-                                           rlock__answer_fn *answer, void *subject, int64_t now);
+                                           const struct rlock__rest *rest, rlock__answer_fn *answer,
+                                           void *subject, int64_t now);
 /* Sends the last release of the text that the number's hold was detached to. */
 struct rlock__request *rlock__text_release_send(struct rlock__spec *spec, struct rlock__link *link,
                                                 uint64_t number, rlock__answer_fn *answer,

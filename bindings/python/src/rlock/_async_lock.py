@@ -31,7 +31,11 @@ class AsyncLock(BaseLock):
         self._client = client
 
     async def lock(
-        self, wait: Optional[Seconds] = None, lease: Optional[Seconds] = None, owner: Optional[Owner] = None
+        self,
+        wait: Optional[Seconds] = None,
+        lease: Optional[Seconds] = None,
+        owner: Optional[Owner] = None,
+        units: int = 0,
     ) -> AsyncHold:
         """Takes the lock: see Lock.lock().
 
@@ -41,7 +45,7 @@ class AsyncLock(BaseLock):
         milliseconds = wait_ms(wait)
         if owner is None and milliseconds == FOREVER_MS:
             self._refuse_deadlock()
-        return await self._taken(by_waiting, milliseconds, lease, owner)
+        return await self._taken(by_waiting, milliseconds, lease, owner, units=units)
 
     async def adopt(
         self, text: str, lease: Optional[Seconds] = None, owner: Optional[Owner] = None, from_dead: bool = False
@@ -60,6 +64,7 @@ class AsyncLock(BaseLock):
         lease: Optional[Seconds],
         owner: Optional[Owner],
         flags: int = 0,
+        units: int = 0,
     ) -> AsyncHold:
         given = owner.owner if isinstance(owner, BaseHold) else owner
         level = self._level(self._client.new_owner() if given is None else given)
@@ -67,7 +72,7 @@ class AsyncLock(BaseLock):
         future, wake = self._client._future()
         operation = Taking(level, wake)
         try:
-            operation.begin(way.begins, what, self._take(lease, level.owner, flags))
+            operation.begin(way.begins, what, self._take(lease, level.owner, flags, units))
             await future
             hold._granted(grant_of(operation))
         except BaseException:
@@ -88,6 +93,8 @@ class AsyncLock(BaseLock):
         hold._rows = tuple(rows)
 
     def _refuse_deadlock(self) -> None:
+        if self.kind == "permits":  # more of them may be free
+            return
         parts = self._parts()
         blocked = sum(1 for part in parts if _is_blocked(part))
         needed = len(parts) // 2 + 1 if self.kind == "redlock" else len(parts)

@@ -183,6 +183,11 @@ class BaseClient(Generic[L]):
         """The lock of redis-py, redsync and others: one string key, which is the name."""
         return self._make(lib.rlock_setnx_new, name, options)
 
+    def permits(self, name: Name, units: int, **options: Unpack[LockOptions]) -> L:
+        """A semaphore of so many permits, if the server has no number of them. Redisson's RPermitExpirableSemaphore."""
+        options["units"] = units
+        return self._make(lib.rlock_permits_new, name, options)
+
     def fenced(self, name: Name, **options: Unpack[LockOptions]) -> L:
         return self._make(lib.rlock_fenced_new, name, options)
 

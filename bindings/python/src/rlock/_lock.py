@@ -38,6 +38,8 @@ class Info:
     waiters: int
     dead_waiters: int
     mode: str
+    units: int  # permits: how many there are,
+    units_free: int  # and how many of them are free
 
 
 class BaseLock:
@@ -60,10 +62,10 @@ class BaseLock:
         """The single locks that it is made of."""
         return tuple(part for member in self._members for part in member._parts()) or (self,)
 
-    def _take(self, lease: Optional[Seconds], owner: int, flags: int = 0) -> Any:
+    def _take(self, lease: Optional[Seconds], owner: int, flags: int = 0, units: int = 0) -> Any:
         take = ffi.new("struct rlock_take *")
         lib.rlock_init(take, ffi.sizeof(take[0]))
-        take.lease_ms, take.owner, take.flags = lease_ms(lease), owner, flags
+        take.lease_ms, take.owner, take.flags, take.units = lease_ms(lease), owner, flags, units
         return take
 
     def _level(self, owner: int) -> Level:
@@ -102,6 +104,8 @@ def info_of(info: Any) -> Info:
         token=info.token,
         waiters=info.waiters,
         dead_waiters=info.dead_waiters,
+        units=info.units,
+        units_free=info.units_free,
         mode=string(info.mode),
     )
 
@@ -139,16 +143,21 @@ class Lock(BaseLock):
         self._client = client
 
     def lock(
-        self, wait: Optional[Seconds] = None, lease: Optional[Seconds] = None, owner: Optional[Owner] = None
+        self,
+        wait: Optional[Seconds] = None,
+        lease: Optional[Seconds] = None,
+        owner: Optional[Owner] = None,
+        units: int = 0,
     ) -> Hold:
         """Takes the lock.
 
         wait: seconds or a timedelta; None waits for ever, and 0 tries once.
         lease: a fixed one; None renews it until the unlock.
         owner: from client.new_owner(), or a hold. The call takes one more level for the owner of that hold.
+        units: of permits: how many, all or none; 0 is 1.
         In the main thread, where Python runs signal handlers, a handler that raises ends the wait.
         """
-        return self._taken(by_waiting, wait_ms(wait), lease, owner)
+        return self._taken(by_waiting, wait_ms(wait), lease, owner, units=units)
 
     def adopt(
         self, text: str, lease: Optional[Seconds] = None, owner: Optional[Owner] = None, from_dead: bool = False
@@ -167,8 +176,9 @@ class Lock(BaseLock):
         lease: Optional[Seconds],
         owner: Optional[Owner],
         flags: int = 0,
+        units: int = 0,
     ) -> Hold:
-        hold, take = self._prepare(lease, owner, flags)
+        hold, take = self._prepare(lease, owner, flags, units)
         if not in_main_thread():
             grant = _new_grant()
             check(hold._level.take(way.waits, what, take, grant))
@@ -187,7 +197,9 @@ class Lock(BaseLock):
             operation.give_up()
             raise
 
-    def _prepare(self, lease: Optional[Seconds], owner: Optional[Owner], flags: int) -> tuple[Hold, Any]:
+    def _prepare(
+        self, lease: Optional[Seconds], owner: Optional[Owner], flags: int, units: int
+    ) -> tuple[Hold, Any]:
         refuse_greenlets()
         thread = None if owner is not None else self._client._thread_state()
         given = owner.owner if isinstance(owner, BaseHold) else owner
@@ -196,7 +208,7 @@ class Lock(BaseLock):
             raise error(Code.EINVAL, "owner is 0")
         if thread is not None:
             thread.levels.add(level)
-        return Hold(self, level), self._take(lease, level.owner, flags)
+        return Hold(self, level), self._take(lease, level.owner, flags, units)
 
     def try_lock(self, lease: Optional[Seconds] = None, owner: Optional[Owner] = None) -> Optional[Hold]:
         """Tries once. None: another owner holds it."""

@@ -63,6 +63,7 @@ class LockOptions(TypedDict, total=False):
     pause_growth: int
     fair_slot: Seconds
     max_lease: Seconds
+    units: int
     no_reentry: bool
     prefer_writers: bool
 

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The units that the levels of a hold have, for kinds whose grants have a number of them. */
+#ifndef RLOCK_LOCK_UNITS_H
+#define RLOCK_LOCK_UNITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rlock__units {
+    uint32_t *totals;    /* what the first levels have together, by their number; NULL: 1 each */
+    uint32_t room;       /* for so many levels */
+    uint32_t most;       /* that the grant's number asked for */
+    bool renewal_is_old; /* units came or went since the renewal in flight was sent */
+};
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Permits on the wire. */
+#ifndef RLOCK_LOCK_PERMITS_H
+#define RLOCK_LOCK_PERMITS_H
+
+#include "lock/ops.h"
+
+enum { RLOCK__PERMIT_LEN = 16, RLOCK__PERMIT_OWNER_LEN = 14 };
+
+/* The first permit of an owner "uuid:number"; or the one that has these 32 digits. All permits of
+ * an owner begin with its first RLOCK__PERMIT_OWNER_LEN bytes. The other two count them. */
+void rlock__permit(struct rlock__bytes owner, unsigned char out[static RLOCK__PERMIT_LEN]);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The permits of a semaphore on the server. */
+#ifndef RLOCK_TEST_SIM_PERMITS_H
+#define RLOCK_TEST_SIM_PERMITS_H
+
+#include "world.h"
+
+/* How many permits of the semaphore an owner "uuid:number" has, and how long. */
+uint32_t sim_permits_of(const struct sim_world *world, unsigned key, const char *owner,
+                        int64_t *ret_left_ms);
+/* How many levels of the user's hold these are. */
+long sim_permits_levels(const struct sim_user *user, const char *owner);
+/* Looks at the invariants of a semaphore. */
+void sim_permits_look(struct sim_world *world, unsigned key);
+/* Somebody deletes all permits that are out. */
+void sim_permits_delete(struct sim_world *world, unsigned key);
+/* Whether each permit that is out is a text's. */
+bool sim_permits_are_texts(const struct sim_world *world, const struct sim_key_info *info);
+/* Whether a key at the end says that all permits are free. inout_left_ms: until they are. */
+bool sim_permits_are_free(const struct sim_world *world, const struct sim_key_info *info,
+                          int64_t *inout_left_ms);
+
+#endif
