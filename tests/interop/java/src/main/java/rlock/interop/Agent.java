@@ -59,16 +59,26 @@ public final class Agent {
         List<String> args = words.subList(Word.values().length, words.size());
 
         try {
-            String value = word(words, Word.KIND).equals("-")
-                    ? ofClient(word(words, Word.CLIENT), word(words, Word.VERB), args)
-                    : Verbs.ofLock(
-                            clients.lock(word(words, Word.CLIENT), word(words, Word.KIND),
-                                    word(words, Word.NAME)),
-                            word(words, Word.VERB), args);
-            say(id + " ok " + value);
+            say(id + " ok " + valueOf(words, args));
         } catch (Throwable thrown) { // whatever it is, the driver is to read it
             Throwable e = thrown instanceof CompletionException ? thrown.getCause() : thrown;
             say(id + " fail " + e.getClass().getSimpleName() + ' ' + encode("" + e.getMessage()));
+        }
+    }
+
+    private String valueOf(List<String> words, List<String> args) throws Exception {
+        String client = word(words, Word.CLIENT);
+        String kind = word(words, Word.KIND);
+        String name = word(words, Word.NAME);
+        String verb = word(words, Word.VERB);
+
+        switch (kind) {
+            case "-":
+                return ofClient(client, verb, args);
+            case "permits":
+                return Permits.of(clients.permits(client, name), verb, args);
+            default:
+                return Verbs.ofLock(clients.lock(client, kind, name), verb, args);
         }
     }
 

@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.BaseConfig;
 import org.redisson.config.Config;
@@ -77,6 +78,10 @@ final class Clients {
             lock = earlier != null ? earlier : lock;
         }
         return lock;
+    }
+
+    RPermitExpirableSemaphore permits(String label, String name) {
+        return clients.get(label).getPermitExpirableSemaphore(name);
     }
 
     private static boolean isGroup(String kind) {

@@ -1,0 +1,258 @@
+/*
+ * Shares a semaphore of permits with Redisson, on servers of its own:
+ *
+ *     permits <version>=<directory>...
+ *
+ * As for the program interop, a directory has what Maven made of java/. Both sides see each other's
+ * permits and wake each other. Then threads of both want three permits, and at last the JVM is
+ * killed meanwhile. One script looks at number and set together, again and again: never more are
+ * out than there are, and none is lost.
+ */
+#include <rlock/rlock.h>
+
+#include "version.h"
+
+#include "support/run.h"
+#include "support/server.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNITS = 3, THREADS = 4, ROUNDS = 300, WAKE_UPS = 20, LEASE_MS = 2000 };
+
+#define NAME "permits"
+
+struct scene {
+    struct test_server *server;
+    struct peer *java;
+    struct rlock_client *client;
+    struct rlock_handle *lock;
+    atomic_int unfinished;
+    size_t passed, failed, skipped;
+};
+
+/* What Redisson answers. The next call overwrites it. */
+static const char *java_says(struct scene *scene, const char *what)
+{
+    static struct peer_answer answer;
+    const int id = peer_tell(scene->java, "long a permits " NAME " %s", what);
+
+    answer = peer_wait(scene->java, id, PATIENCE_MS);
+    if (!answer.ok) {
+        printf("Redisson: %s: %s\n", what, answer.text);
+    }
+    return answer.text;
+}
+
+static int take(struct scene *scene, int64_t wait_ms, int64_t units)
+{
+    return rlock_lock_for(scene->lock, wait_ms, RLOCK_TAKE(.units = units), NULL);
+}
+
+/* How many are free and how many are out at one moment; -1: more than there are, or not all. */
+static int64_t out_now(struct scene *scene)
+{
+    return test_server_int(scene->server, "EVAL \""
+                                          "local free = tonumber(redis.call('get', KEYS[1]) or -9) "
+                                          "local out = redis.call('zcard', KEYS[2]) "
+                                          "return free >= 0 and free + out == 3 and out or -1"
+                                          "\" 2 " NAME " {" NAME "}:timeout");
+}
+
+static void verdict(struct scene *scene, const char *what, bool good)
+{
+    printf("permits          %-10s %s\n", what, good ? "ok" : "FAILED");
+    scene->passed += good;
+    scene->failed += !good;
+}
+
+/* ---- What both see ---- */
+
+static bool see_each_other(struct scene *scene)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    char id[128], give[160];
+    bool good = strcmp(java_says(scene, "set 3"), "true") == 0 && take(scene, 0, 2) == 0 &&
+                strcmp(java_says(scene, "free"), "1") == 0;
+
+    test_text(id, sizeof(id), "%s", java_says(scene, "try 0 30000"));
+    good = good && strlen(id) == 32 && take(scene, 0, 1) == RLOCK_EBUSY &&
+           strcmp(java_says(scene, "try 100 30000"), "none") == 0 &&
+           rlock_inspect(scene->lock, &info) == 0 && info.units == UNITS && info.units_free == 0 &&
+           info.holders == UNITS;
+    test_text(give, sizeof(give), "give %s", id);
+    (void)java_says(scene, give);
+    return good && take(scene, 0, 1) == 0 && rlock_unlock(scene->lock) == 0 &&
+           rlock_unlock(scene->lock) == 0 && strcmp(java_says(scene, "free"), "3") == 0;
+}
+
+/* ---- Wake-ups ---- */
+
+static bool is_awaited(struct scene *scene)
+{
+    char *channels = test_server_cmd(scene->server, "PUBSUB CHANNELS");
+    bool is = strstr(channels, "redisson_sc") != NULL;
+
+    free(channels);
+    return is;
+}
+
+static void *wait_for_all(void *payload)
+{
+    struct scene *scene = payload;
+
+    TEST_CHECK(take(scene, PATIENCE_MS, UNITS) == 0);
+    TEST_CHECK(rlock_unlock(scene->lock) == 0);
+    return NULL;
+}
+
+static int64_t wake_ours(struct scene *scene)
+{
+    pthread_t thread;
+    char give[160];
+    int64_t since_us;
+
+    test_text(give, sizeof(give), "give %s", java_says(scene, "try 0 30000"));
+    TEST_CHECK(pthread_create(&thread, NULL, wait_for_all, scene) == 0);
+    TEST_CHECK(TEST_EVENTUALLY(is_awaited(scene), 10000));
+    since_us = test_now_us();
+    (void)java_says(scene, give);
+    (void)pthread_join(thread, NULL);
+    return test_elapsed_us(since_us);
+}
+
+static int64_t wake_java(struct scene *scene)
+{
+    struct peer_answer answer;
+    char give[160];
+    int64_t since_us;
+    int id;
+
+    TEST_CHECK(take(scene, 0, UNITS) == 0);
+    id = peer_tell(scene->java, "long b permits " NAME " try 30000 30000");
+    TEST_CHECK(TEST_EVENTUALLY(is_awaited(scene), 10000));
+    since_us = test_now_us();
+    TEST_CHECK(rlock_unlock(scene->lock) == 0);
+    answer = peer_wait(scene->java, id, PATIENCE_MS);
+    since_us = test_elapsed_us(since_us);
+    test_text(give, sizeof(give), "give %s", answer.text);
+    (void)java_says(scene, give);
+    return since_us;
+}
+
+static bool wake_each_other(struct scene *scene)
+{
+    int64_t ours[WAKE_UPS], java[WAKE_UPS], us[2];
+
+    for (size_t i = 0; i < WAKE_UPS; i++) {
+        ours[i] = wake_ours(scene);
+        java[i] = wake_java(scene);
+    }
+    us[0] = test_median(ours, WAKE_UPS);
+    us[1] = test_median(java, WAKE_UPS);
+    printf("permits          wake-up    rlock %.1f ms, Redisson %.1f ms (medians of %d)\n",
+           (double)us[0] / 1000, (double)us[1] / 1000, WAKE_UPS);
+    return us[0] < 1000000 && us[1] < 1000000;
+}
+
+/* ---- Many ---- */
+
+static void *work(void *payload)
+{
+    struct scene *scene = payload;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        TEST_CHECK(take(scene, RLOCK_FOREVER, 1 + i % 2) == 0);
+        TEST_CHECK(rlock_unlock(scene->lock) == 0);
+    }
+    (void)atomic_fetch_sub(&scene->unfinished, 1);
+    return NULL;
+}
+
+/* Threads of both take permits. Returns whether number and set were right at each look. */
+static bool crowd(struct scene *scene, bool kills)
+{
+    pthread_t threads[THREADS];
+    bool good = true;
+    int looks = 0, id;
+
+    id = peer_tell(scene->java, "long a permits " NAME " loop %d %d %d", THREADS,
+                   kills ? 1000000 : ROUNDS, LEASE_MS);
+    atomic_store(&scene->unfinished, THREADS);
+    for (size_t i = 0; i < THREADS; i++) {
+        TEST_CHECK(pthread_create(&threads[i], NULL, work, scene) == 0);
+    }
+    while (atomic_load(&scene->unfinished) > 0 || (!kills && !peer_has_answered(scene->java, id))) {
+        good = out_now(scene) >= 0 && good;
+        if (kills && ++looks == 100) {
+            peer_kill(scene->java);
+        }
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        (void)pthread_join(threads[i], NULL);
+    }
+    if (kills) { /* what it had is free when its lease ends */
+        return take(scene, PATIENCE_MS, UNITS) == 0 && rlock_unlock(scene->lock) == 0 &&
+               out_now(scene) == 0 && good;
+    }
+    return peer_wait(scene->java, id, PATIENCE_MS).ok && out_now(scene) == 0 && good;
+}
+
+/* ---- All of it ---- */
+
+static void play(struct scene *scene, const struct version *version, const char *program)
+{
+    const char *const argv[] = {"java", "-Xmx96m", "-cp", version->classpath, "rlock.interop.Agent",
+                                NULL};
+    char log[320], url[64];
+
+    if (!test_server_available(program)) {
+        printf("permits          skipped: there is no %s-server\n", program);
+        scene->skipped++;
+        return;
+    }
+    test_text(log, sizeof(log), "%s/java.log", test_dir());
+    scene->server =
+        test_server_start(&(struct test_server_opts){.program = program, .transport = TEST_TCP});
+    test_text(url, sizeof(url), "redis://127.0.0.1:%d", test_server_port(scene->server));
+    printf("---- Redisson %s, %s-server, and permits\n", version->name, program);
+    scene->java = peer_start("Redisson", log, argv);
+    TEST_CHECK(
+        peer_wait(scene->java,
+                  peer_tell(scene->java, "long - - - open %s 30000 300000 0", peer_word(url)),
+                  PATIENCE_MS)
+            .ok);
+    TEST_CHECK(rlock_client_open(RLOCK_CLIENT_OPTS(.url = url), &scene->client) == 0);
+    TEST_CHECK(rlock_permits_new(scene->client, NAME, RLOCK_OPTS(.units = UNITS), &scene->lock) ==
+               0);
+    verdict(scene, "seen", see_each_other(scene));
+    verdict(scene, "wake-up", wake_each_other(scene));
+    verdict(scene, "crowd", crowd(scene, false));
+    verdict(scene, "killed", crowd(scene, true));
+    (void)rlock_free(scene->lock);
+    (void)rlock_client_close(scene->client);
+    (void)peer_free(scene->java);
+    (void)test_server_stop(scene->server);
+}
+
+int main(int argc, char **argv)
+{
+    static struct version version;
+    struct scene scene = {.passed = 0};
+
+    if (argc < 2) {
+        fprintf(stderr, "usage: permits <version>=<directory>...\n");
+        return 64;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (int i = 1; i < argc; i++) {
+        version_read(&version, argv[i]);
+        play(&scene, &version, "redis");
+        play(&scene, &version, "valkey");
+    }
+    printf("%zu passed, %zu failed, %zu skipped\n", scene.passed, scene.failed, scene.skipped);
+    return scene.failed == 0 ? 0 : 1;
+}
