@@ -111,3 +111,39 @@ TEST(no_hold_is_passed_to_a_waiter_with_an_attempt_that_may_still_run)
     assert_true(passes(true));
     assert_false(passes(false));
 }
+
+/* Of permits, as their owner may wait for more. */
+TEST(a_call_that_waits_for_a_level_ends_when_its_hold_is_lost)
+{
+    static struct alone_scene s;
+    static const struct rlock__tuning tuning = {.units = 2};
+    const struct rlock__value busy[] = {{.type = RLOCK__REPLY_INT, .num = 0},
+                                        {.type = RLOCK__REPLY_INT, .num = 30000},
+                                        {.type = RLOCK__REPLY_STR, .str = "", .len = 0},
+                                        {.type = RLOCK__REPLY_INT, .num = 0}};
+    const struct rlock__reply refusal = {.v = busy, .n = 4, .is_array = true};
+    struct rlock__call first, second;
+    struct rlock__spec *spec;
+
+    alone_open(&s, NOW);
+    spec = rlock__spec_new(&s.core, &rlock__permits_ops, rlock__bytes_of("b"), &tuning);
+    first = second = alone_call(&s, RLOCK__ACQUIRE);
+    first.spec = second.spec = spec;
+    second.acquire.wait_us = -1;
+    rlock__core_begin(&s.core, &first, NOW);
+    alone_answer(&s.core, 2, (const int64_t[]){1, 0}, NOW);
+    assert_int_equal(first.code, 0);
+    rlock__core_begin(&s.core, &second, NOW);
+    alone_carry(&alone_link(&s.core)->pipeline);
+    rlock__core_reply(alone_link(&s.core), alone_link(&s.core)->pipeline.gen, &refusal, NOW);
+    assert_false(second.step == RLOCK__COMPLETE);
+    rlock__core_forced(&s.core, first.number, NOW);
+    assert_int_equal(second.step, RLOCK__COMPLETE);
+    assert_int_equal(second.code, RLOCK_ELOST);
+    rlock__core_abandon(&s.core);
+    (void)rlock__view_unref(first.view);
+    s.core.done = NULL;
+    rlock__core_fini(&s.core);
+    (void)rlock__spec_unref(spec);
+    (void)rlock__spec_unref(s.spec);
+}
