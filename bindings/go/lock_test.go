@@ -56,7 +56,8 @@ func TestGoroutinesExcludeEachOther(t *testing.T) {
 }
 
 func TestPermitsAreTakenUntilNoneIsLeft(t *testing.T) {
-	first, second := opened(t).Permits("permits", 3), opened(t).Permits("permits", 3)
+	client := opened(t)
+	first, second := client.Permits("permits", 3), client.Permits("permits", 3)
 	two, err := first.Lock(background, Units(2))
 	if err != nil {
 		t.Fatal(err)

@@ -97,7 +97,7 @@ static int begin_take(const struct rlock_handle *lock, int64_t wait_ms,
     op->call.owner = owner;
     op->call.acquire.wait_us = wait_ms * RLOCK__MS;
     op->call.acquire.lease_us = lease_us;
-    op->call.acquire.units = (uint32_t)take->units;
+    op->call.acquire.units = (uint16_t)take->units;
     if (code == 0 && take->cancel != NULL) {
         code = rlock__cancel_watch(lock->client, take->cancel);
     }

@@ -168,7 +168,10 @@ struct rlock__acquire {
     int64_t wait_us; /* 0: one attempt; negative: for ever */
     /* 0: renewed. RELEASE: the lease of the text that gets the hold; 0: the hold is released */
     int64_t lease_us;
-    uint32_t units;             /* of a kind that has them; 0: 1 */
+    uint16_t units; /* of a kind that has them; 0: 1 */
+    /* the core's, in this place for its size */
+    uint16_t undone_units;      /* that the hold may have from an earlier call; 0: none */
+    bool has_more;              /* another call here may be granted the lock at once */
     int64_t timeout_us;         /* for the server to answer; 0: the client's op_timeout */
     int64_t min_uptime_us;      /* a server that runs for less does not count; 0: any counts */
     struct rlock__batch *batch; /* the calls that share its attempt; NULL: none */
@@ -209,8 +212,6 @@ struct rlock__acquire {
     struct rlock__ack ack;       /* asks whether enough replicas have its grant */
     int64_t granted_t0;          /* the t0 of its grant */
     int64_t hint;                /* from its latest answer, for its next attempt */
-    uint32_t undone_units;       /* that the hold may have from an earlier call; 0: none */
-    bool has_more;               /* another call here may be granted the lock at once */
     struct rlock__entry *entry;  /* NULL: it has not entered the lock's queue, and has no ticket */
 };
 

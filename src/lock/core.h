@@ -145,8 +145,7 @@ struct rlock__grant {
 
 /* Levels of a hold that one or several unlocks give up. */
 struct rlock__levels {
-    uint32_t n;
-    uint32_t members;     /* of these, levels of groups */
+    uint32_t n, members;  /* members: of these, levels of groups */
     uint32_t renewals;    /* groups whose levels were renewed */
     uint32_t provisional; /* groups that were not complete yet */
 };
@@ -160,12 +159,14 @@ struct rlock__hold {
     struct rlock__grant *grant; /* NULL before the first attempt */
     struct rlock__view *view;
     struct rlock__call *turn, *line;
-    int64_t provisional_us; /* the longest provisional lease */
-    uint32_t count;
-    uint32_t members;      /* levels of groups */
-    uint32_t renewed_from; /* the owner's lowest own level that is renewed; 0: none */
-    uint32_t renewals;     /* groups whose levels are renewed */
-    uint32_t provisional;  /* groups that renew its fixed lease until they are complete */
+    union {                         /* no group has members with units */
+        int64_t provisional_us;     /* the longest provisional lease */
+        struct rlock__units *units; /* rlock__units_of() */
+    };
+    uint32_t count, members; /* members: of its levels, those of groups */
+    uint32_t renewed_from;   /* the owner's lowest own level that is renewed; 0: none */
+    uint32_t renewals;       /* groups whose levels are renewed */
+    uint32_t provisional;    /* groups that renew its fixed lease until they are complete */
     enum rlock__hold_state state : 8;
     enum rlock_reason reason : 8; /* LOST: why */
     bool given;                   /* the owner is an id that the caller gave */
@@ -175,7 +176,6 @@ struct rlock__hold {
     uint32_t lined;               /* unlocks in the line */
     bool busy;                    /* a call has the turn; it may have returned in doubt */
     enum rlock__detach detach : 8;
-    struct rlock__units units;
     uint8_t sent;   /* levels whose unlocks returned before the answer; 255: or more */
     bool is_hidden; /* no call finds the row any more: rlock__hold_hide() */
 };

@@ -63,7 +63,7 @@ long sim_permits_levels(const struct sim_user *user, const char *owner)
     const uint32_t n = sim_permits_of(user->client->world, user->key, owner, &left_ms);
     uint32_t levels = 0;
 
-    if (hold == NULL || hold->units.totals == NULL) {
+    if (hold == NULL || rlock__units_of(hold) == NULL) {
         return n;
     }
     while (levels < hold->count && rlock__hold_units(hold, levels) < n) {

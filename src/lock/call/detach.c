@@ -73,7 +73,8 @@ struct rlock__request *rlock__detach_send(struct rlock__hold *hold, rlock__answe
 {
     struct rlock__grant *grant = hold->grant;
     struct rlock__link *link = rlock__grant_route(grant);
-    const struct rlock__rest rest = {.number = grant->number, .most_units = hold->units.most};
+    const struct rlock__rest rest = {.number = grant->number,
+                                     .most_units = rlock__units_most(hold)};
     char text[RLOCK__OWNER_SIZE];
 
     assert(rlock__is_last(hold));

@@ -116,7 +116,9 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
         int64_t lease = rlock__grant_cut(grant, core->opts.renewed_lease_us, t0);
 
         grant->uneven = false;
-        hold->units.most = rlock__hold_units(hold, hold->count - hold->leaves.n);
+        if (rlock__units_of(hold) != NULL) {
+            hold->units->most = rlock__hold_units(hold, hold->count - hold->leaves.n);
+        }
         rlock__hold_drop_levels(hold);
         if (grant->extends && hold->state == RLOCK__HOLD_HELD && now < grant->valid_until) {
             rlock__grant_extended(grant, t0, lease, now);

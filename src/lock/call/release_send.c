@@ -43,7 +43,7 @@ static bool send(struct rlock__hold *hold, int64_t now)
     assert(!grant->releasing || target == 0); /* a last release stays the last one */
     if (rlock__has_units(hold->spec)) {
         rest.units = rlock__hold_units(hold, target);
-        rest.most_units = hold->units.most;
+        rest.most_units = rlock__units_most(hold);
         rlock__grant_changes(grant);
     }
     grant->release = hold->detach != RLOCK__ATTACHED

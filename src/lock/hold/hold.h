@@ -107,6 +107,11 @@ static inline unsigned rlock__hold_sent_owed(const struct rlock__hold *hold)
 }
 /* The outcome of n unlocks that returned before the answer. Counts and logs a failure. */
 void rlock__hold_end_sent(struct rlock__hold *hold, unsigned n, int code);
+/* NULL: it is of another kind, or nothing was asked for yet. */
+static inline struct rlock__units *rlock__units_of(const struct rlock__hold *hold)
+{
+    return rlock__has_units(hold->spec) ? hold->units : NULL;
+}
 /* The units that the hold's first levels have together. Without units each level counts 1. */
 uint32_t rlock__hold_units(const struct rlock__hold *hold, uint32_t levels);
 /* The units of the hold with the level that the call asks for. */
@@ -117,7 +122,24 @@ void rlock__units_ask(struct rlock__call *call, struct rlock__args *args);
  * know. */
 static inline void rlock__grant_changes(struct rlock__grant *grant)
 {
-    grant->hold->units.renewal_is_old |= grant->batch_entry != NULL;
+    struct rlock__units *units = rlock__units_of(grant->hold);
+
+    if (units != NULL && grant->batch_entry != NULL) {
+        units->renewal_is_old = true;
+    }
+}
+static inline bool rlock__renewal_is_old(const struct rlock__grant *grant)
+{
+    const struct rlock__units *units = rlock__units_of(grant->hold);
+
+    return units != NULL && units->renewal_is_old;
+}
+/* The most units that the hold's number asked for; 0 without units. */
+static inline uint32_t rlock__units_most(const struct rlock__hold *hold)
+{
+    const struct rlock__units *units = rlock__units_of(hold);
+
+    return units != NULL ? units->most : 0;
 }
 /* Makes room to note the units of the level that the call asks for. Returns false without memory.
  */
@@ -125,9 +147,9 @@ bool rlock__units_reserve(const struct rlock__call *call);
 /* The hold is over: forgets the units of its levels. */
 static inline void rlock__units_drop(struct rlock__hold *hold)
 {
-    if ((hold->units.most | hold->units.room) != 0) {
-        free(hold->units.totals);
-        hold->units = (struct rlock__units){0};
+    if (rlock__has_units(hold->spec)) {
+        free(hold->units);
+        hold->units = NULL;
     }
 }
 /* Sets how many levels the hold has, and updates its view. */

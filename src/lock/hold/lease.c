@@ -17,7 +17,10 @@ static int64_t whole_lease(const struct rlock__hold *hold)
 {
     bool renewed = hold->renewed_from != 0 || hold->renewals > 0;
 
-    return renewed ? hold->spec->core->opts.renewed_lease_us : hold->provisional_us;
+    if (renewed) {
+        return hold->spec->core->opts.renewed_lease_us;
+    }
+    return rlock__has_units(hold->spec) ? 0 : hold->provisional_us;
 }
 
 /* A level in flight counts. But units that an unlock gave up come back when their lease ends, even

@@ -42,8 +42,10 @@ struct rlock__levels rlock__levels_of(const struct rlock__call *call)
 
 uint32_t rlock__hold_units(const struct rlock__hold *hold, uint32_t levels)
 {
+    const struct rlock__units *units = rlock__units_of(hold);
+
     levels = levels < hold->count ? levels : hold->count; /* a hold that was lost may have fewer */
-    return hold->units.totals == NULL || levels == 0 ? levels : hold->units.totals[levels - 1];
+    return units == NULL || levels == 0 ? levels : units->totals[levels - 1];
 }
 
 uint32_t rlock__call_units(const struct rlock__call *call)
@@ -55,8 +57,9 @@ uint32_t rlock__call_units(const struct rlock__call *call)
 
 void rlock__units_ask(struct rlock__call *call, struct rlock__args *args)
 {
-    struct rlock__units *units = &call->hold->units;
+    struct rlock__units *units = call->hold->units;
 
+    assert(units != NULL); /* rlock__hold_prepare() */
     args->units = rlock__call_units(call);
     args->held_units = rlock__hold_units(call->hold, call->acquire.target - 1);
     if (call->acquire.target == 1 || args->units > units->most) {
@@ -67,20 +70,22 @@ void rlock__units_ask(struct rlock__call *call, struct rlock__args *args)
 bool rlock__units_reserve(const struct rlock__call *call)
 {
     struct rlock__hold *hold = call->hold;
-    uint32_t *totals = hold->units.totals;
+    const struct rlock__units none = {.room = 0};
+    uint32_t room = 2 * call->acquire.target;
+    struct rlock__units *units = hold->units;
 
-    if (call->acquire.target <= hold->units.room) {
+    if (units != NULL && call->acquire.target <= units->room) {
         return true;
     }
-    totals = realloc(totals, 2 * call->acquire.target * sizeof(*totals));
-    if (totals == NULL) {
+    units = realloc(units, sizeof(*units) + room * sizeof(units->totals[0]));
+    if (units == NULL) {
         return false;
     }
-    for (uint32_t i = hold->units.room; i < hold->count; i++) { /* those had one each */
-        totals[i] = i + 1;
+    if (hold->units == NULL) {
+        *units = none;
     }
-    hold->units.totals = totals;
-    hold->units.room = 2 * call->acquire.target;
+    units->room = room;
+    hold->units = units;
     return true;
 }
 
@@ -144,8 +149,8 @@ void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *c
     if (!call->member) {
         add_own_level(hold, call);
     }
-    if (hold->units.totals != NULL) {
-        hold->units.totals[call->acquire.target - 1] = rlock__call_units(call);
+    if (rlock__units_of(hold) != NULL) {
+        hold->units->totals[call->acquire.target - 1] = rlock__call_units(call);
     }
     rlock__hold_set_count(hold, call->acquire.target);
     assert(hold->members <= hold->count);

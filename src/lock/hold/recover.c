@@ -36,7 +36,7 @@ struct rlock__ticket *rlock__recover_attempt(struct rlock__call *call, uint32_t 
     rlock__recovery_begin(ticket, call->hold->spec, rlock__max(call->acquire.sent_at, 0) + lease);
     ticket->count = count;
     ticket->units = rlock__hold_units(call->hold, count);
-    ticket->most_units = call->hold->units.most;
+    ticket->most_units = rlock__units_most(call->hold);
     ticket->call = waits ? call : NULL;
     call->acquire.ticket = waits ? ticket : NULL;
     if (count > 0) {
@@ -91,7 +91,7 @@ void rlock__recover_ended(struct rlock__hold *hold, int64_t now)
     assert(ticket->place == RLOCK__TICKET_HOLD && ticket->number == hold->grant->number);
     assert(hold->grant->lease_us > 0); /* without a lease the recovery would end at once */
     hold->grant->ticket = NULL;
-    ticket->most_units = hold->units.most;
+    ticket->most_units = rlock__units_most(hold);
     rlock__recovery_begin(ticket, hold->spec, now + hold->grant->lease_us);
     rlock__recovery_release(ticket, now);
     take_doubt(ticket, hold);
@@ -112,7 +112,7 @@ void rlock__recover_lost(struct rlock__hold *hold, int64_t now)
         ticket = begin_new(hold->spec, grant->number, free_by);
     }
     if (ticket != NULL) {
-        ticket->most_units = hold->units.most;
+        ticket->most_units = rlock__units_most(hold);
         rlock__in_flight_add_sent(&ticket->in_flight, grant->link, grant->link->pipeline.gen);
         take_doubt(ticket, hold);
         rlock__recovery_line_up(ticket);

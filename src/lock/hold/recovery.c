@@ -328,7 +328,7 @@ void rlock__recovery_supersede(struct rlock__call *call)
         }
         rlock__in_flight_join(&call->acquire.ticket->in_flight, &ticket->in_flight);
         if (rlock__has_units(call->spec) && ticket->most_units > call->acquire.undone_units) {
-            call->acquire.undone_units = ticket->most_units;
+            call->acquire.undone_units = (uint16_t)ticket->most_units;
         }
         end(ticket);
     }

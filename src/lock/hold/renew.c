@@ -84,7 +84,7 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
     }
     if (now >= grant->valid_until) { /* too late to count */
         rlock__hold_lose(grant->hold, why_over(grant), now);
-    } else if (status == 1 && !(grant->hold->units.renewal_is_old && grant->uneven)) {
+    } else if (status == 1 && !(rlock__renewal_is_old(grant) && grant->uneven)) {
         if (grant->extensions == NULL && !grant->is_short && rlock__hold_is_renewed(grant->hold)) {
             rlock__renewal_note_late(grant, lease_us, now);
         }
@@ -99,11 +99,11 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
         rlock__grant_due(grant, t0, lease_us);
         rlock__extensions_granted(grant, lease_us, now);
         rlock__grant_plan(grant);
-    } else if ((status == 0 || status == -1) && !grant->hold->units.renewal_is_old) {
+    } else if ((status == 0 || status == -1) && !rlock__renewal_is_old(grant)) {
         rlock__hold_gone(grant->hold, status == -1, now);
     } else {
         grant->hold->spec->core->stats.failed_renewals++;
-        rlock__extensions_failed(grant, status == UNKNOWN || grant->hold->units.renewal_is_old);
+        rlock__extensions_failed(grant, status == UNKNOWN || rlock__renewal_is_old(grant));
         again(grant, now);
     }
 }
@@ -279,7 +279,9 @@ static void add(struct batch *batch, struct rlock__request *request, struct rloc
     assert(grant->batch_entry == NULL && batch->n < RLOCK__BATCH && lease > 0);
     assert(grant->is_numbered && !grant->releasing);
     batch->verifies |= grant->verifies || grant->is_short;
-    grant->hold->units.renewal_is_old = false;
+    if (rlock__units_of(hold) != NULL) {
+        hold->units->renewal_is_old = false;
+    }
     batch->lease_us[batch->n] = lease;
     batch->grants[batch->n] = grant;
     rlock__extensions_send(grant, lease);

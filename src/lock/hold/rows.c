@@ -110,6 +110,7 @@ bool rlock__hold_view(struct rlock__hold *hold, struct rlock__spec *spec)
     if (hold->spec->ops != spec->ops) { /* calls kept the row, but its view is of the kind before */
         assert(hold->state == RLOCK__HOLD_NONE);
         hold->view = rlock__view_unref(hold->view);
+        rlock__units_drop(hold);
         (void)rlock__spec_unref(hold->spec);
         hold->spec = rlock__spec_ref(spec);
     }
@@ -139,12 +140,6 @@ static struct rlock__grant *grant_new(struct rlock__hold *hold)
     return grant;
 }
 
-/* Otherwise each level has one, which needs no note. */
-static bool needs_units(const struct rlock__call *call)
-{
-    return call->acquire.units > 1 || call->hold->units.totals != NULL;
-}
-
 bool rlock__hold_prepare(struct rlock__call *call)
 {
     struct rlock__hold *hold = call->hold;
@@ -155,7 +150,7 @@ bool rlock__hold_prepare(struct rlock__call *call)
         call->acquire.ticket = rlock__ticket_new(call->core, RLOCK__TICKET_CALL, call->number);
     }
     if (call->acquire.ticket == NULL || !rlock__hold_view(hold, call->spec) ||
-        (needs_units(call) && !rlock__units_reserve(call))) {
+        (rlock__has_units(call->spec) && !rlock__units_reserve(call))) {
         return false;
     }
     if (call->acquire.adopts != NULL && call->acquire.ticket->adopts == NULL) {

@@ -31,6 +31,7 @@ struct rlock__ticket {
     struct rlock__ticket *prev, *next; /* in core.recovery.tickets, or .spares */
     struct rlock__in_flight in_flight;
     enum rlock__ticket_place place;
+    uint32_t most_units; /* RECOVERY: that the number may have */
     uint64_t number;
     /* An adoption takes the hold from this owner, and gives it back. NULL: no adoption, or the
      * server granted the attempt */
@@ -49,9 +50,8 @@ struct rlock__ticket {
     struct rlock__grant *grant; /* its level is undone; NULL: none, or the hold is over */
     int64_t lease_us;           /* the lease that this level, or this adoption, asked for */
     struct rlock__doubt *doubt; /* a group member's, open until the recovery ends; NULL: none */
-    uint32_t units;             /* that the release leaves */
-    uint32_t most_units;        /* that the number may have */
     uint32_t count;             /* the hold count that the release leaves: 0, or the outer levels */
+    uint32_t units;             /* that these levels have */
     unsigned failures;
     bool is_unsent;
     bool seeks;   /* releases go also over other links that have copies */

@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 struct rlock__units {
-    uint32_t *totals;    /* what the first levels have together, by their number; NULL: 1 each */
     uint32_t room;       /* for so many levels */
     uint32_t most;       /* that the grant's number asked for */
     bool renewal_is_old; /* units came or went since the renewal in flight was sent */
+    uint32_t totals[];   /* what the first levels have together, by their number */
 };
 
 #endif
