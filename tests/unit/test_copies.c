@@ -179,28 +179,54 @@ TEST(who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away)
     close_core(&core, &call);
 }
 
+/* Takes the lock, and sends its first renewal. */
+static const struct rlock__hold *send_renewal(struct rlock__core *core, struct rlock__call *call,
+                                              int64_t *ret_now)
+{
+    int64_t now = NOW;
+
+    open_core(core, call);
+    rlock__core_link_up(alone_link(core), 1, true, now);
+    rlock__core_begin(core, call, now);
+    alone_answer(core, 1, (const int64_t[]){1}, now);
+    assert_int_equal(call->code, 0);
+    (void)rlock__view_unref(call->view);
+    while (alone_link(core)->pipeline.sent == NULL) {
+        now = rlock__core_next(core);
+        rlock__core_tick(core, now);
+    }
+    alone_carry(&alone_link(core)->pipeline);
+    *ret_now = now;
+    return rlock__hold_by_number(core, call->number);
+}
+
 /* As long as nothing fences the copy of the renewal, it may run and begin another lease. */
 TEST(a_renewal_without_an_answer_may_keep_the_lock_for_two_leases)
 {
     struct rlock__core core;
     struct rlock__call call = {.kind = RLOCK__ACQUIRE};
-    const struct rlock__hold *hold;
-    int64_t now = NOW;
+    int64_t now;
+    const struct rlock__hold *hold = send_renewal(&core, &call, &now);
 
-    open_core(&core, &call);
-    rlock__core_link_up(alone_link(&core), 1, true, now);
-    rlock__core_begin(&core, &call, now);
-    alone_answer(&core, 1, (const int64_t[]){1}, now);
-    assert_int_equal(call.code, 0);
-    (void)rlock__view_unref(call.view);
-    hold = rlock__hold_by_number(&core, call.number);
-    while (alone_link(&core)->pipeline.sent == NULL) {
-        now = rlock__core_next(&core);
-        rlock__core_tick(&core, now);
-    }
-    alone_carry(&alone_link(&core)->pipeline);
     rlock__core_link_down(alone_link(&core), 1, RLOCK_ECONN, false, "cut", now);
     assert_true(hold->grant->free_by >= now + 60 * RLOCK__SECOND);
+    close_core(&core, &call);
+}
+
+TEST(a_renewal_that_the_server_stopped_halfway_may_have_begun_another_lease)
+{
+    static const char aborted[] = "ERR Script attempted to access a non local key";
+    const struct rlock__value error = {
+        .type = RLOCK__REPLY_ERROR, .str = aborted, .len = sizeof(aborted) - 1};
+    const struct rlock__reply reply = {.v = &error, .n = 1};
+    struct rlock__core core;
+    struct rlock__call call = {.kind = RLOCK__ACQUIRE};
+    int64_t now;
+    const struct rlock__hold *hold = send_renewal(&core, &call, &now);
+
+    alone_answer(&core, 1, (const int64_t[]){1}, now); /* the PING before it */
+    rlock__core_reply(alone_link(&core), 1, &reply, now);
+    assert_true(hold->grant->free_by >= now + 30 * RLOCK__SECOND);
     close_core(&core, &call);
 }
 

@@ -140,7 +140,7 @@ static void settle_one(struct batch *batch, size_t i, int64_t status, bool count
     assert(grant->batch_entry == &batch->grants[i]);
     batch->grants[i] = NULL;
     grant->batch_entry = NULL;
-    if (!counts || grant->releasing) { /* a second copy may have run as late as now */
+    if (!counts || grant->releasing) { /* a copy may have run as late as now */
         rlock__grant_may_last(grant, rlock__free_by(now, batch->lease_us[i]));
     }
     on_grant_answer(grant, status == 1 && !counts ? UNKNOWN : status, batch->t0, batch->lease_us[i],
@@ -190,7 +190,7 @@ static bool settle_others(struct batch *batch, const struct rlock__reply *reply,
             if (reply == NULL) { /* an unfenced copy may run until the lease ends */
                 rlock__grant_may_last(grant, rlock__free_by(now, 2 * batch->lease_us[i]));
             }
-            settle_one(batch, i, status, reply != NULL, now);
+            settle_one(batch, i, status, good || refused, now);
         } else if (grant != NULL) {
             grant->unacked = rlock__ack_is_open(&batch->ack);
         }
