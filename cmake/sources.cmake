@@ -220,6 +220,8 @@ set(RLOCK_LUA
     lua/parts/living.lua
     lua/parts/longest.lua
     lua/parts/lower.lua
+    lua/parts/out.lua
+    lua/parts/permit.lua
     lua/parts/raise.lua
     lua/parts/rename.lua
     lua/parts/tell.lua

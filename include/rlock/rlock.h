@@ -297,10 +297,7 @@ struct rlock_address {
  */
 typedef void rlock_address_fn(struct rlock_address *inout_address, void *payload);
 
-/*
- * A login: the user and the password of one connection. Borrowed: valid during the callback.
- * on_login sets them with rlock_login_set(). Otherwise they are as the options say.
- */
+/* A login: the user and the password of one connection. Borrowed: valid during the callback. */
 struct rlock_login;
 
 /*
@@ -310,8 +307,7 @@ struct rlock_login;
  */
 RLOCK_API int rlock_login_set(struct rlock_login *login, const char *user, const char *password);
 
-/* Returns the address of the server that wants the login: "host:port", or the path of a unix
- * socket. Borrowed, like the login. */
+/* Returns the server that wants the login: "host:port", or a unix socket's path. Borrowed. */
 RLOCK_API const char *rlock_login_server(const struct rlock_login *login);
 
 /* Returns whether that server is a Sentinel. */
@@ -469,8 +465,7 @@ struct rlock_client_opts {
  * scheme decides, as it does for the primary. Both: RLOCK_EINVAL. Without TLS to the Sentinels, an
  * attacker who can change their answers can send the client to any server. If you use TLS to the
  * primary but not to the Sentinels, set ca_file to a file that contains only your own authority.
- * Then the client refuses the attacker's server, because your authority did not sign its
- * certificate.
+ * Then the client refuses the attacker's server.
  */
 enum {
     RLOCK_CLIENT_USER_LOOP = 1 << 0,
@@ -567,8 +562,7 @@ struct rlock_opts {
                                 toward new grants; equal for all users of the lock; negative: off,
                                 for servers that lose nothing (fsync always); default 30000 */
     uint64_t flags;         /* RLOCK_LOCK_…; default 0 */
-    int64_t units;          /* permits, which need it: how many there are if the server has no
-                                number; from 1 to 2147483647 */
+    int64_t units;          /* permits: how many, if the server has no number; 1 to 2147483647 */
 };
 
 /*
@@ -624,8 +618,8 @@ enum {
 
 /*
  * Makes a reentrant lock: its owner may lock it again, and must unlock it as many times. The
- * constructors of the other single kinds have the same arguments, codes and ownership.
- * Redisson's RLock.
+ * constructors of the other single kinds have the same arguments, codes and ownership. Redisson's
+ * RLock.
  *   - While calls wait, an unlock gives the lock to one of them on the server. A call with wait 0
  *     returns RLOCK_EBUSY meanwhile, and so the lock is left free at one of 32 unlocks. The order
  *     of the waiters is that of their clients' first attempts, but no promise.
@@ -636,10 +630,8 @@ enum {
 RLOCK_API int rlock_reentrant_new(struct rlock_client *client, const char *name,
                                   const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
-/*
- * Makes a non-reentrant lock: an owner that takes it again gets RLOCK_EREACQUIRE. Redisson's
- * NonReentrantLock.
- */
+/* Makes a non-reentrant lock: an owner that takes it again gets RLOCK_EREACQUIRE. Redisson's
+ * NonReentrantLock. */
 RLOCK_API int rlock_nonreentrant_new(struct rlock_client *client, const char *name,
                                      const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
@@ -1153,8 +1145,7 @@ typedef void rlock_done_fn(struct rlock_op *op, void *payload);
  * these codes, done never runs. After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
  */
 
-/* Takes the lock: the async form of rlock_lock_for(). take: must name an owner, or
- * have RLOCK_TAKE_NEW_OWNER; otherwise the call returns RLOCK_EINVAL. */
+/* Takes the lock: the async form of rlock_lock_for(). take: without an owner, RLOCK_EINVAL. */
 RLOCK_API RLOCK_CHECK_RESULT int rlock_lock_async(struct rlock_handle *lock, int64_t wait_ms,
                                                   const struct rlock_take *take,
                                                   rlock_done_fn *done, void *payload,
@@ -1164,8 +1155,7 @@ RLOCK_API RLOCK_CHECK_RESULT int rlock_lock_async(struct rlock_handle *lock, int
 RLOCK_API int rlock_unlock_async(struct rlock_handle *lock, uint64_t owner, rlock_done_fn *done,
                                  void *payload, struct rlock_op **ret_op);
 
-/* Extends what the owner holds: the async form of rlock_extend(). rlock_op_grant() returns the
- * grant. */
+/* Extends what an owner holds: the async form of rlock_extend(). See rlock_op_grant(). */
 RLOCK_API int rlock_extend_async(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
                                  rlock_done_fn *done, void *payload, struct rlock_op **ret_op);
 
@@ -1211,8 +1201,7 @@ RLOCK_API int rlock_op_failure(const struct rlock_op *op, struct rlock_failure *
 RLOCK_API int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant)
     RLOCK_FILLS(2);
 
-/* Writes the text of an rlock_detach_async() that ended with 0. Returns RLOCK_EINVAL for any other
- * operation. */
+/* Writes the text of an rlock_detach_async() that ended with 0. Otherwise returns RLOCK_EINVAL. */
 RLOCK_API int rlock_op_text(const struct rlock_op *op, char ret_text[RLOCK_TEXT_ROOM]);
 
 /* Writes the server's answer to an rlock_inspect_async() that ended with 0. Returns RLOCK_EINVAL
@@ -1282,8 +1271,7 @@ struct rlock_guard {
     int reserved_int;          /* 0 */
 };
 
-/* Takes the lock like rlock_lock(), and returns the guard. Its code is what rlock_lock() returns.
- * Blocks. */
+/* Takes the lock, and returns the guard. Its code is what rlock_lock() returns. Blocks. */
 RLOCK_API RLOCK_CHECK_RESULT struct rlock_guard rlock_guard_lock(struct rlock_handle *lock);
 
 /* Takes the lock like rlock_lock_for(), and returns the guard. Its code is what rlock_lock_for()

@@ -1,14 +1,14 @@
 -- Takes permits of a semaphore: makes the owner's permits so many, and never adds. It takes all that are missing, or none.
--- KEYS[1] the number of free permits; KEYS[2] the permits, by the times in ms at which they end
+-- KEYS[1] the number of free permits; KEYS[2] the permits that are out, by their expiry in ms
 -- ARGV[1] what the owner's permits begin with, 14 bytes; ARGV[2] lease in ms, 0 only looks; ARGV[3] how many permits to make
 -- so; ARGV[4] how many of these its earlier levels have; ARGV[5] how many permits there are if the server has no number;
 -- ARGV[6] PUBLISH, SPUBLISH or BOTH; ARGV[7] the channel
--- Replies {1, how many are free now} granted; {0, ms until the next one ends or -1, '', how many are free} busy; {-1, 0} a
--- nested level whose hold is gone.
+-- Replies {1, how many are free now} granted; {0, ms until the next one expires or -1, '', how many are free} busy; {-1, 0}
+-- the owner's earlier levels are gone.
 -- Shapes 1i 0isi -i
 -- Atomic because the look, the number and the permits must be one. One hash slot by the name's tag.
--- A copy that is sent again finds its permits. All permits of one owner have one lease. Permits whose leases are over are free.
--- They leave the set last: while the slot is being moved, a set that has become empty can be neither looked at nor made anew.
+-- A request that is sent again finds the permits of its first copy. All permits of one owner have one lease. Expired permits
+-- are free. The script removes them last: while the slot is being moved, it cannot read or create a set that it has emptied.
 local number, permits, ids = KEYS[1], KEYS[2], ARGV[1]
 local lease, units, held, total = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local time = redis.call('time')
@@ -24,12 +24,13 @@ elseif not tonumber(free) then
 end
 free = free + #over
 
+local permit = include 'parts/permit'
 local is_over, own, is_own, missing, ends, gone = {}, {}, {}, 0, now + lease, false
 for _, id in ipairs(over) do
   is_over[id] = true
 end
 for i = 0, units - 1 do
-  local id = ids .. string.char(math.floor(i / 256), i % 256)
+  local id = permit(ids, i)
   local score = not is_over[id] and redis.call('zscore', permits, id)
   own[i + 1], is_own[id] = id, true
   ends = math.max(ends, tonumber(score or 0))

@@ -1,24 +1,18 @@
--- Frees all permits of a semaphore by force, if exactly those are out that were seen.
--- KEYS[1] the number of free permits; KEYS[2] the permits, by the times in ms at which they end
--- ARGV[1] the digest of those that were seen; ARGV[2] PUBLISH, SPUBLISH or BOTH; ARGV[3] the channel
+-- Frees all permits of a semaphore by force, if the permits that are out are still the same.
+-- KEYS[1] the number of free permits; KEYS[2] the permits that are out, by their expiry in ms
+-- ARGV[1] the digest of the permits that the caller saw; ARGV[2] PUBLISH, SPUBLISH or BOTH; ARGV[3] the channel
 -- Replies {1, receivers} freed (receivers -1: the announcement was refused); {-1, 1 or 0} others are out (1), or none is (0).
 -- Shapes 1i -i
 -- Atomic because permits that changed hands must not be freed. One hash slot by the name's tag.
 local number, permits = KEYS[1], KEYS[2]
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local out = redis.call('zrange', permits, '0', '-1', 'WITHSCORES')
-local names = {}
-for i = 1, #out, 2 do
-  if tonumber(out[i + 1]) > now then
-    names[#names + 1] = out[i]
-  end
-end
-table.sort(names)
-if #names == 0 or redis.sha1hex(table.concat(names)) ~= ARGV[1] then
-  return {-1, #names > 0 and 1 or 0}
+local all, which_are_out = redis.call('zrange', permits, '0', '-1', 'WITHSCORES'), include 'parts/out'
+local out, digest = which_are_out(all, now)
+if #out == 0 or digest ~= ARGV[1] then
+  return {-1, #out > 0 and 1 or 0}
 end
 redis.call('del', permits)
-local free = redis.call('exists', number) == 1 and redis.call('incrby', number, #out / 2) or 0
+local free = redis.call('exists', number) == 1 and redis.call('incrby', number, #all / 2) or 0
 local announce = include 'parts/announce'
 return {1, announce(ARGV[2], ARGV[3], string.format('%.0f', free))}

@@ -1,16 +1,16 @@
 -- Says how many permits of a semaphore are out, and how many are free.
--- KEYS[1] the number of free permits; KEYS[2] the permits, by the times in ms at which they end
+-- KEYS[1] the number of free permits; KEYS[2] the permits that are out, by their expiry in ms
 -- ARGV[1] what the permits of the client that asks begin with, 9 bytes; ARGV[2] its UUID
--- Replies {ms until the next one ends, -1 never, -2 none is out; number of permits that are out; the next one's owner or digits;
--- '1', or '' where none is out; 0; number of free permits; 1 if the server has that number, else 0; digest of all that are out;
+-- Replies {ms until the next permit expires, -1 never, -2 none is out; how many are out; the owner or digits of the next one;
+-- '1' if one is out, else ''; 0; how many are free; 1 if the server has that number, else 0; digest of all that are out;
 -- the owners "uuid:number" of the permits of the client that asks...}.
 -- Shapes iissiiis.s
 -- Atomic so that the parts belong together. One hash slot by the name's tag.
--- A permit whose lease is over counts as free.
+-- An expired permit counts as free.
 local number, permits, own = KEYS[1], KEYS[2], {}
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local free, out = redis.call('get', number), redis.call('zrange', permits, '0', '-1', 'WITHSCORES')
+local free, all = redis.call('get', number), redis.call('zrange', permits, '0', '-1', 'WITHSCORES')
 if free and not tonumber(free) then
   return {err = 'WRONGTYPE the value under this key is no number of permits'}
 end
@@ -24,17 +24,15 @@ local function text_of(id)
   return own[#own]
 end
 
-local names, first, left = {}, '', -2
-for i = 1, #out, 2 do
-  local ends, text = tonumber(out[i + 1]), #names < 1000 and text_of(out[i]) or ''
-  if ends > now then
-    names[#names + 1] = out[i]
-  end
-  if #names == 1 and left == -2 then
-    first, left = text, ends >= 922337203685477 and -1 or ends - now
-  end
+local which_are_out = include 'parts/out'
+local out, digest = which_are_out(all, now)
+local first, left = '', -2
+if #out > 0 then
+  local ends = tonumber(all[#all - 2 * #out + 2])
+  first, left = text_of(out[1]), ends >= 922337203685477 and -1 or ends - now
 end
-local count = #names
-table.sort(names)
-return {left, count, first, count > 0 and '1' or '', 0, (tonumber(free) or 0) + #out / 2 - count, free and 1 or 0,
-  redis.sha1hex(table.concat(names)), unpack(own)}
+for i = 2, math.min(#out, 1000) do
+  text_of(out[i])
+end
+return {left, #out, first, #out > 0 and '1' or '', 0, (tonumber(free) or 0) + #all / 2 - #out, free and 1 or 0, digest,
+  unpack(own)}

@@ -1,11 +1,11 @@
--- Gives one permit of a semaphore to another owner: from a client to a text, or from a text to a client. More permits of the
--- owner, which it gave back before a failover, are free. If the permit ends sooner then, a message wakes the waiters.
--- KEYS[1] the number of free permits; KEYS[2] the permits, by the times in ms at which they end
+-- Gives one permit of a semaphore to another owner: from a client to a text, or from a text to a client. It frees permits that
+-- the old owner gave back before a failover. If the permit expires sooner than before, a message wakes the waiters.
+-- KEYS[1] the number of free permits; KEYS[2] the permits that are out, by their expiry in ms
 -- ARGV[1] the permit, 16 bytes; ARGV[2] the other's; ARGV[3] lease in ms; ARGV[4] PUBLISH, SPUBLISH or BOTH; ARGV[5] channel
 -- Replies {1, 0} done, now or by an earlier copy; {-1, 0} the owner does not hold it.
 -- Shapes 1i -i
 -- Atomic because somebody else could take the permit between two owners. One hash slot by the name's tag.
--- A copy that comes late never makes the lease shorter. A permit whose lease is over is gone.
+-- A late copy never shortens the lease. An expired permit counts as gone.
 local number, permits, from, to = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

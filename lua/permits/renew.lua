@@ -5,14 +5,15 @@
 -- Replies {seconds, microseconds of the server's clock, then for each hold 1 extended, 0 gone}.
 -- Shapes ii*i
 -- Atomic because only a hold that lives may be extended, and all of it. All keys in one hash slot.
--- A hold is gone if one of its permits is, or if its lease is over: anybody may take it then.
+-- A hold is gone if one of its permits is missing or has expired: anybody may take an expired permit.
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local permit = include 'parts/permit'
 local reply = {tonumber(time[1]), tonumber(time[2])}
 for k, permits in ipairs(KEYS) do
   local ids, ends, units, own, lives = ARGV[4 * k - 3], now + ARGV[4 * k - 2], tonumber(ARGV[4 * k - 1]), {}, 1
   for i = 0, ARGV[4 * k] - 1 do
-    local id = ids .. string.char(math.floor(i / 256), i % 256)
+    local id = permit(ids, i)
     local score = redis.pcall('zscore', permits, id)
     score = type(score) == 'string' and tonumber(score) or 0 -- of another type: it is gone
     if score > now then

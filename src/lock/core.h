@@ -165,7 +165,7 @@ struct rlock__hold {
     };
     uint32_t count, members; /* members: of its levels, those of groups */
     uint32_t renewed_from;   /* the owner's lowest own level that is renewed; 0: none */
-    uint32_t renewals;       /* groups whose levels are renewed */
+    uint32_t renewals;       /* groups that ask for renewals */
     uint32_t provisional;    /* groups that renew its fixed lease until they are complete */
     enum rlock__hold_state state : 8;
     enum rlock_reason reason : 8; /* LOST: why */

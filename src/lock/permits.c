@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Permits: Redisson's RPermitExpirableSemaphore. One key has the number of free permits. A sorted
- * set has those that are out, with the times of the server's clock at which they end. A permit is
- * 16 bytes, which the owner makes of its UUID, its number, and a count of its permits. So a copy
- * that is sent again finds the permits of the first.
+ * set has the permits that are out, by their expiry on the server's clock. A permit is 16 bytes,
+ * which the owner makes from its UUID, its number, and a count of its permits. So a request that is
+ * sent again finds the permits of its first copy.
  */
 #include "lock/permits.h"
 
@@ -80,11 +80,6 @@ void rlock__permit(struct rlock__bytes owner, unsigned char out[static PERMIT_LE
 
 /* ---- Commands ---- */
 
-static void add_number(const struct rlock__spec *spec, struct rlock__cmd *cmd)
-{
-    rlock__cmd_key(cmd, spec->key);
-}
-
 static void add_permits(const struct rlock__spec *spec, struct rlock__cmd *cmd)
 {
     struct rlock__buf name = {0};
@@ -93,6 +88,15 @@ static void add_permits(const struct rlock__spec *spec, struct rlock__cmd *cmd)
     rlock__cmd_key(cmd, rlock__bytes(name.data, name.len));
     cmd->keys.failed |= name.failed;
     rlock__buf_fini(&name);
+}
+
+/* A command about one semaphore: its number and its permits. */
+static void begin(const struct rlock__spec *spec, const struct rlock__script *script,
+                  struct rlock__cmd *ret_cmd)
+{
+    ret_cmd->script = script;
+    rlock__cmd_key(ret_cmd, spec->key);
+    add_permits(spec, ret_cmd);
 }
 
 /* What the owner's permits begin with; or one permit, whole. */
@@ -109,9 +113,7 @@ static void acquire(const struct rlock__spec *spec, const struct rlock__args *ar
                     struct rlock__cmd *ret_cmd)
 {
     assert(args->units > args->held_units);
-    ret_cmd->script = &rlock__script_permits_acquire;
-    add_number(spec, ret_cmd);
-    add_permits(spec, ret_cmd);
+    begin(spec, &rlock__script_permits_acquire, ret_cmd);
     add_owner(args->owner, OWNER_LEN, ret_cmd);
     rlock__cmd_num(ret_cmd, args->lease_ms);
     rlock__cmd_num(ret_cmd, args->units);
@@ -124,9 +126,7 @@ static void release(const struct rlock__spec *spec, const struct rlock__args *ar
                     struct rlock__cmd *ret_cmd)
 {
     assert(args->held_units > args->units || args->held_units == 0);
-    ret_cmd->script = &rlock__script_permits_release;
-    add_number(spec, ret_cmd);
-    add_permits(spec, ret_cmd);
+    begin(spec, &rlock__script_permits_release, ret_cmd);
     add_owner(args->owner, OWNER_LEN, ret_cmd);
     rlock__cmd_num(ret_cmd, args->units);
     rlock__cmd_num(ret_cmd, args->held_units);
@@ -151,9 +151,7 @@ static void rename_permit(const struct rlock__spec *spec, const struct rlock__ar
                           struct rlock__cmd *ret_cmd)
 {
     assert(args->lease_ms > 0);
-    ret_cmd->script = &rlock__script_permits_rename;
-    add_number(spec, ret_cmd);
-    add_permits(spec, ret_cmd);
+    begin(spec, &rlock__script_permits_rename, ret_cmd);
     add_owner(args->from, PERMIT_LEN, ret_cmd);
     add_owner(args->owner, PERMIT_LEN, ret_cmd);
     rlock__cmd_num(ret_cmd, args->lease_ms);
@@ -165,10 +163,8 @@ static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
     const struct rlock__bytes uuid = rlock__bytes_of(spec->core->opts.uuid);
     unsigned char client[PERMIT_LEN];
 
-    ret_cmd->script = &rlock__script_permits_inspect;
-    add_number(spec, ret_cmd);
-    add_permits(spec, ret_cmd);
     put_client(uuid, client);
+    begin(spec, &rlock__script_permits_inspect, ret_cmd);
     rlock__cmd_arg(ret_cmd, rlock__bytes((const char *)client, CLIENT_LEN));
     rlock__cmd_arg(ret_cmd, uuid);
 }
@@ -178,9 +174,7 @@ static void force(const struct rlock__spec *spec, const struct rlock__args *args
 {
     const size_t len = args->seen.len < DIGEST_LEN ? args->seen.len : DIGEST_LEN;
 
-    ret_cmd->script = &rlock__script_permits_force;
-    add_number(spec, ret_cmd);
-    add_permits(spec, ret_cmd);
+    begin(spec, &rlock__script_permits_force, ret_cmd);
     rlock__cmd_arg(ret_cmd, rlock__bytes(args->seen.at, len));
     rlock__announcement(spec, ret_cmd);
 }

@@ -7,8 +7,8 @@
 
 enum { RLOCK__PERMIT_LEN = 16, RLOCK__PERMIT_OWNER_LEN = 14 };
 
-/* The first permit of an owner "uuid:number"; or the one that has these 32 digits. All permits of
- * an owner begin with its first RLOCK__PERMIT_OWNER_LEN bytes. The other two count them. */
+/* The first permit of an owner "uuid:number"; or the permit with these 32 digits. All permits of an
+ * owner begin with the same RLOCK__PERMIT_OWNER_LEN bytes. The other two bytes count them. */
 void rlock__permit(struct rlock__bytes owner, unsigned char out[static RLOCK__PERMIT_LEN]);
 
 #endif

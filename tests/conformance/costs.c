@@ -176,8 +176,8 @@ void closing_with_a_line_asks_nobody(struct fixture *f)
     assert_code(rlock_unlock(rival), 0);
 }
 
-/* Only a renewal asks the server for its time, apart from a grant that has a token, and from pairs
- * of a kind that does not name its holder: permits, whose leases are times. */
+/* Only a renewal asks the server for its time. There are two exceptions: a grant that has a token,
+ * and each script of permits. Permits are the kind that does not name its holder. */
 static long long renewals(struct fixture *f, int grants)
 {
     return fixture_calls(f, "time") - (kind_can(f, HAS_TOKEN) ? grants : 0) -

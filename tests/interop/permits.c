@@ -4,9 +4,9 @@
  *     permits <version>=<directory>...
  *
  * As for the program interop, a directory has what Maven made of java/. Both sides see each other's
- * permits and wake each other. Then threads of both want three permits, and at last the JVM is
- * killed meanwhile. One script looks at number and set together, again and again: never more are
- * out than there are, and none is lost.
+ * permits and wake each other. Then threads of both sides want three permits, and in a second run
+ * the test kills the JVM meanwhile. One script reads the number and the set together, again and
+ * again: free permits and permits that are out always make three.
  */
 #include <rlock/rlock.h>
 
@@ -205,8 +205,6 @@ static bool crowd(struct scene *scene, bool kills)
 
 static void play(struct scene *scene, const struct version *version, const char *program)
 {
-    const char *const argv[] = {"java", "-Xmx96m", "-cp", version->classpath, "rlock.interop.Agent",
-                                NULL};
     char log[320], url[64];
 
     if (!test_server_available(program)) {
@@ -219,7 +217,7 @@ static void play(struct scene *scene, const struct version *version, const char 
         test_server_start(&(struct test_server_opts){.program = program, .transport = TEST_TCP});
     test_text(url, sizeof(url), "redis://127.0.0.1:%d", test_server_port(scene->server));
     printf("---- Redisson %s, %s-server, and permits\n", version->name, program);
-    scene->java = peer_start("Redisson", log, argv);
+    scene->java = peer_start("Redisson", log, version_argv(version));
     TEST_CHECK(
         peer_wait(scene->java,
                   peer_tell(scene->java, "long - - - open %s 30000 300000 0", peer_word(url)),

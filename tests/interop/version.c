@@ -40,7 +40,7 @@ static const char *const *keep(const char *const *words, size_t size)
     return copy;
 }
 
-static const char *const *java_argv(const struct version *version)
+const char *const *version_argv(const struct version *version)
 {
     const char *const argv[] = {"java",
                                 "-Xmx96m",
@@ -72,7 +72,8 @@ struct party party_start(const char *label, const struct version *version, const
 
     test_text(log, sizeof(log), "%s/agent-%u.log", test_dir(), ++n);
     struct party party = {
-        .peer = peer_start(label, log, version != NULL ? java_argv(version) : our_argv(programs)),
+        .peer =
+            peer_start(label, log, version != NULL ? version_argv(version) : our_argv(programs)),
         .is_ours = version == NULL,
         .n_servers = deployment->n_urls};
     for (size_t i = 0; i < deployment->n_urls; i++) {

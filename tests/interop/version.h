@@ -14,6 +14,9 @@ struct version {
 /* Reads a version, = and its directory. */
 void version_read(struct version *ret_version, const char *argument);
 
+/* The arguments of a process of this Redisson. The next call overwrites them. */
+const char *const *version_argv(const struct version *version);
+
 /* Starts Redisson, or rlock where the version is NULL. programs: the directory of ours. */
 struct party party_start(const char *label, const struct version *version, const char *programs,
                          const struct deployment *deployment);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The permits of a semaphore on the server. None is lost, and none is made: those that are out and
- * those that are free are together as many as there are, after every step.
+ * The permits of a semaphore on the server. None is lost, and none is made: after every step, the
+ * free permits and the permits that are out are together as many as the semaphore has.
  */
 #include <stdio.h>
 

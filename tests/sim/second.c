@@ -109,6 +109,10 @@ void sim_second_check(struct sim_user *user, unsigned side)
     int64_t free_since = rlock__max(rlock__max(client->hampered, client->disturbed),
                                     rlock__max(world->refuses_until, hold->since));
 
+    if (world->config.units != 0) { /* while the slot is moved, one of two keys may be missing */
+        free_since = rlock__max(free_since, world->open_until[hold->given_key]);
+    }
+
     if (grant != NULL && row->state == RLOCK__HOLD_HELD && grant->batch_entry != NULL &&
         hold->rests && !grant->verifies) {
         sim_violate(world, "client %u: renews %s, which was given up", client->index,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network, and each client's two connections: what src/net and src/drive do for real. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <utlist.h>
@@ -101,8 +102,10 @@ static void trace_frame(const struct sim_conn *conn, const char *what, const cha
         if (bytes[i] == '\r' || bytes[i] == '\n') {
             line[n] = ' ';
             n += n > 0 && line[n - 1] != ' ';
-        } else {
+        } else if (isprint((unsigned char)bytes[i])) {
             line[n++] = bytes[i];
+        } else if (n + 3 < sizeof(line)) { /* a permit is binary */
+            n += (size_t)snprintf(line + n, 4, "%%%02x", (unsigned char)bytes[i]);
         }
     }
     line[n] = '\0';

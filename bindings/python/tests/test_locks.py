@@ -71,6 +71,7 @@ def test_permits_are_taken_until_none_is_left(client, other, name):
             assert first.inspect().units_free == 0
         with pytest.raises(rlock.Busy):
             second.lock(0, units=2)
+        assert second.try_lock(units=2) is None
     with second.lock(units=3):
         assert first.inspect().units == 3
 

@@ -40,18 +40,15 @@ void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state)
     hold->state = state;
 }
 
-/* If the server may have more units of the number, the latest renewal may have left the new ones
+/* If the server may have more units of the number, the renewal in flight may leave the new ones
  * out. */
-static void units_granted(struct rlock__grant *grant, const struct rlock__call *call, int64_t t0,
-                          int64_t lease_us)
+static void units_granted(struct rlock__grant *grant, const struct rlock__call *call)
 {
     const struct rlock__hold *hold = grant->hold;
 
     grant->uneven |= call->acquire.undone_units > rlock__hold_units(hold, hold->count);
     if (grant->uneven) {
-        grant->valid_until = 0;
         rlock__grant_changes(grant);
-        rlock__grant_due(grant, t0, lease_us);
     }
 }
 
@@ -83,7 +80,7 @@ void rlock__hold_granted(struct rlock__hold *hold, struct rlock__call *call, int
     grant->is_guarded |= call->acquire.min_uptime_us != 0;
     rlock__hold_add_level(hold, call, t0, lease_us);
     if (rlock__has_units(hold->spec)) {
-        units_granted(grant, call, t0, lease_us);
+        units_granted(grant, call);
     }
     rlock__grant_set_valid(grant, t0, lease_us, now);
     rlock__grant_plan(grant);

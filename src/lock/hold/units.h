@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The units that the levels of a hold have, for kinds whose grants have a number of them. */
+/* How many units each level of a hold has, for kinds that count units. */
 #ifndef RLOCK_LOCK_UNITS_H
 #define RLOCK_LOCK_UNITS_H
 

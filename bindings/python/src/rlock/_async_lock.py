@@ -102,11 +102,11 @@ class AsyncLock(BaseLock):
             raise error(Code.EDEADLOCK, f"lock {self.name}: this task holds it: owner=hold takes one more level")
 
     async def try_lock(
-        self, lease: Optional[Seconds] = None, owner: Optional[Owner] = None
+        self, lease: Optional[Seconds] = None, owner: Optional[Owner] = None, units: int = 0
     ) -> Optional[AsyncHold]:
         """Tries once. None: another owner holds it."""
         try:
-            return await self.lock(0, lease, owner)
+            return await self.lock(0, lease, owner, units)
         except Busy:
             return None
 

@@ -210,10 +210,12 @@ class Lock(BaseLock):
             thread.levels.add(level)
         return Hold(self, level), self._take(lease, level.owner, flags, units)
 
-    def try_lock(self, lease: Optional[Seconds] = None, owner: Optional[Owner] = None) -> Optional[Hold]:
+    def try_lock(
+        self, lease: Optional[Seconds] = None, owner: Optional[Owner] = None, units: int = 0
+    ) -> Optional[Hold]:
         """Tries once. None: another owner holds it."""
         try:
-            return self.lock(0, lease, owner)
+            return self.lock(0, lease, owner, units)
         except Busy:
             return None
 
