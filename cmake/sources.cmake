@@ -9,6 +9,7 @@ set(RLOCK_SOURCES
     src/admin/probe.c
     src/admin/rights.c
     src/admin/scan.c
+    src/admin/units.c
     src/base/bytes.c
     src/base/error.c
     src/base/table.c
@@ -236,6 +237,7 @@ set(RLOCK_LUA
     lua/permits/release.lua
     lua/permits/rename.lua
     lua/permits/renew.lua
+    lua/permits/resize.lua
     lua/plain/acquire.lua
     lua/plain/force.lua
     lua/plain/inspect.lua

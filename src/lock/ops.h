@@ -169,6 +169,11 @@ struct rlock_ops {
     void (*force)(const struct rlock__spec *spec, const struct rlock__args *args,
                   struct rlock__cmd *ret_cmd);
 
+    /* With RLOCK__CAP_UNITS: sets how many units there are, or adds so many. No reader needs to
+     * read its reply. */
+    void (*resize)(const struct rlock__spec *spec, int64_t units, bool adds,
+                   struct rlock__cmd *ret_cmd);
+
     /*
      * Read the replies: of acquire and rename; of release and force; of inspect. A reply has one of
      * the shapes of its script. ret_seen: appends who holds, for force; may be NULL.

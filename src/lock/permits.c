@@ -179,6 +179,15 @@ static void force(const struct rlock__spec *spec, const struct rlock__args *args
     rlock__announcement(spec, ret_cmd);
 }
 
+static void resize(const struct rlock__spec *spec, int64_t units, bool adds,
+                   struct rlock__cmd *ret_cmd)
+{
+    begin(spec, &rlock__script_permits_resize, ret_cmd);
+    rlock__cmd_num(ret_cmd, units);
+    rlock__cmd_arg(ret_cmd, rlock__bytes_of(adds ? "ADD" : "SET"));
+    rlock__announcement(spec, ret_cmd);
+}
+
 /* ---- Replies ---- */
 
 static struct rlock__answer read_acquire(const struct rlock__spec *spec,
@@ -220,6 +229,7 @@ const struct rlock_ops rlock__permits_ops = {
     .rename = rename_permit,
     .inspect = inspect,
     .force = force,
+    .resize = resize,
     .read_acquire = read_acquire,
     .read_release = rlock__plain_read_release,
     .read_inspect = read_inspect,

@@ -39,6 +39,8 @@ static const char *const lists[FUNCTIONS] = {
     [OP_TEXT] = "int rlock_op_text(",
     [DISPATCH] = "int rlock_client_dispatch(",
     [SCAN] = "int rlock_admin_scan(",
+    [SET_UNITS] = "int rlock_admin_set_units(",
+    [ADD_UNITS] = "int rlock_admin_add_units(",
     [HELD] = "int rlock_held(",
     [LAST_FAILURE] = "int rlock_last_failure(",
     [OP_FAILURE] = "int rlock_op_failure(",
@@ -202,6 +204,8 @@ void open_stage(struct stage *stage, struct fixture *f, struct rlock_client_opts
     *stage = (struct stage){.f = f};
     stage->client = open_client(&opts);
     stage->lock = new_lock(stage->client);
+    TEST_CHECK(
+        rlock_permits_new(stage->client, "permits", RLOCK_OPTS(.units = 8), &stage->permits) == 0);
 }
 
 void close_stage(struct stage *stage)
@@ -210,6 +214,7 @@ void close_stage(struct stage *stage)
         stage->client = rlock_client_close(stage->client);
     }
     stage->lock = rlock_free(stage->lock);
+    stage->permits = rlock_free(stage->permits);
 }
 
 int lock_for(struct rlock_handle *lock, int64_t wait_ms)
@@ -243,6 +248,16 @@ int adopt(struct rlock_handle *lock, const char *text)
         return record(ADOPT, rlock_adopt(lock, ended, RLOCK_TAKE(.owner = 99), NULL));
     }
     return record(ADOPT, rlock_adopt(lock, text, NULL, NULL));
+}
+
+void resize(const struct stage *stage)
+{
+    struct rlock_handle *lock = stage->permits != NULL ? stage->permits : stage->lock;
+
+    (void)record(SET_UNITS, rlock_admin_set_units(lock, 3));
+    (void)record(ADD_UNITS, rlock_admin_add_units(lock, 2));
+    (void)record(SET_UNITS, rlock_admin_set_units(lock, -1));
+    (void)record(ADD_UNITS, rlock_admin_add_units(lock, INT64_MAX));
 }
 
 /* Hands the lock over to the caller itself. */
@@ -341,6 +356,7 @@ void call_all(const struct stage *stage)
     (void)adopt(stage->lock, NULL); /* not the first call: a slow greeting would hide what failed */
     (void)record(INSPECT, rlock_inspect(stage->lock, &info));
     (void)record(FORCE, rlock_force_unlock(stage->lock, NULL));
+    resize(stage);
     if (stage->client != NULL) {
         (void)record(STATS, rlock_client_stats(stage->client, &stats));
         call_metrics(stage->client);

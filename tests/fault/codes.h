@@ -33,6 +33,8 @@ enum function {
     OP_TEXT,
     DISPATCH,
     SCAN,
+    SET_UNITS,
+    ADD_UNITS,
     HELD,
     LAST_FAILURE,
     OP_FAILURE,
@@ -60,6 +62,7 @@ struct stage {
     struct fixture *f;
     struct rlock_client *client; /* of the first server, behind the proxy */
     struct rlock_handle *lock;
+    struct rlock_handle *permits; /* NULL: none */
 };
 
 /* Short timeouts, for a server that does not answer. */
@@ -73,6 +76,8 @@ int lock_for(struct rlock_handle *lock, int64_t wait_ms);
 int unlock(struct rlock_handle *lock);
 int extend(struct rlock_handle *lock);
 int detach(struct rlock_handle *lock, char text[static RLOCK_TEXT_SIZE]);
+/* Resizes the stage's permits; or the lock, which cannot be resized. */
+void resize(const struct stage *stage);
 /* text: NULL for a text of a hold that has ended. */
 int adopt(struct rlock_handle *lock, const char *text);
 /* The async calls, each once; and all that a lock and its client have. */

@@ -25,6 +25,7 @@ static void call_in_callback(struct rlock_op *op, void *payload)
     (void)lock_for(stage->lock, 20);
     (void)record(INSPECT, rlock_inspect(stage->lock, &info));
     (void)record(FORCE, rlock_force_unlock(stage->lock, NULL));
+    resize(stage);
     (void)extend(stage->lock);
     (void)adopt(stage->lock, NULL);
     (void)record(SCAN, rlock_admin_scan(stage->client, NULL, pass_key, NULL));
