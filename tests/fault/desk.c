@@ -131,8 +131,10 @@ static void visit(struct rlock_handle *lock)
 /* On each server: a RedLock is left once most have said so. */
 static bool is_free(const struct desk *desk)
 {
+    const char *key = desk->kind->make == one_permit ? "{" LOCK_A "}:timeout" : LOCK_A;
+
     for (size_t i = 0; i < desk->n_servers; i++) {
-        if (test_server_int(desk->servers[i], "EXISTS " LOCK_A) != 0) {
+        if (test_server_int(desk->servers[i], "EXISTS %s", key) != 0) {
             return false;
         }
     }
