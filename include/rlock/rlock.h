@@ -985,6 +985,7 @@ RLOCK_API int rlock_hold_text(const struct rlock_handle *lock, uint64_t owner,
  * Takes over the hold of a text, as one level. It does not wait: if several callers have the text,
  * one of them gets the hold.
  *   lock: a handle of the same name and kind;
+ *   text: the text; or, for permits, the 32 digits of a Redisson permit;
  *   take: as for rlock_lock_for(). Its lease begins now, and a cancel token ends the call;
  *   ret_grant: gets the grant; may be NULL. A fenced lock gives a larger token than before.
  * I/O: one round trip, within op_timeout_ms.
@@ -992,13 +993,12 @@ RLOCK_API int rlock_hold_text(const struct rlock_handle *lock, uint64_t owner,
  *   RLOCK_ENOTOWNER: the text's hold has ended, or somebody adopted it or released it by force;
  *   RLOCK_EBUSY: the text is from rlock_hold_text(), and take->flags lacks RLOCK_TAKE_FROM_DEAD. If
  *     the process that wrote it is alive, both rely on the lock until its next renewal;
- *   RLOCK_EINDOUBT, ECANCELED: the caller does not have the hold. If the request gets it anyway,
- *     the library gives it back to the text, with the lease that the take asked for: call again. So
- *     it is after RLOCK_ENOTREPLICATED;
+ *   RLOCK_EINDOUBT, ECANCELED, ENOTREPLICATED: the caller does not have the hold. If the request
+ *     gets it anyway, the library gives it back, with the lease that the take has: call again;
  *   RLOCK_EINVAL: the text is not one of this lock's, or the owner holds the lock already;
  *   RLOCK_ENOTSUP: the lock is a multi-lock or a RedLock;
- *   RLOCK_ENOTREPLICATED, ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED,
- *     ENOMEM, ERESOURCE: see rlock_lock_for().
+ *   RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED, ENOMEM, ERESOURCE:
+ *     see rlock_lock_for().
  */
 RLOCK_API RLOCK_CHECK_RESULT int rlock_adopt(struct rlock_handle *lock, const char *text,
                                              const struct rlock_take *take,

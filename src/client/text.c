@@ -4,7 +4,7 @@
  *
  * A text is "rlock1:KIND:HOW:NAME:OWNER". HOW is d for a hold that was detached, and h for one that
  * its owner still had. NAME is a hash of the lock's key, which finds mistakes. OWNER is the name of
- * the hold's owner on the server: "uuid:number".
+ * the hold's owner on the server: "uuid:number". For permits, 32 hexadecimal digits are a text.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 
 #include "client/lock.h"
 #include "lock/common.h"
+#include "lock/permits.h"
 
 /* FNV-1a (Fowler, Noll, Vo), 32 bits. */
 static uint32_t hash_of(struct rlock__bytes key)
@@ -49,6 +50,13 @@ static bool is_owner(struct rlock__bytes owner)
            strspn(owner.at + RLOCK__UUID_LEN + 1, "0123456789") == digits;
 }
 
+/* Whether it is a permit, as Redisson shows it to its users. */
+static bool is_permit(const struct rlock_handle *lock, const char *text)
+{
+    return rlock__has_units(lock->spec) && strlen(text) == RLOCK__PERMIT_DIGITS &&
+           strspn(text, "0123456789abcdefABCDEF") == RLOCK__PERMIT_DIGITS;
+}
+
 int rlock__text_read(const struct rlock_handle *lock, const char *text,
                      const struct rlock_take *take, const char **ret_from)
 {
@@ -58,6 +66,10 @@ int rlock__text_read(const struct rlock_handle *lock, const char *text,
 
     if (text == NULL || strnlen(text, RLOCK_TEXT_SIZE) == RLOCK_TEXT_SIZE) {
         return rlock__fail(RLOCK_EINVAL, "text is NULL or too long");
+    }
+    if (is_permit(lock, text)) { /* there, who has it may use it */
+        *ret_from = text;
+        return 0;
     }
     is_detached = strncmp(text, head, len) == 0;
     (void)write_head(lock, 'h', head);

@@ -5,7 +5,7 @@
 
 #include "lock/ops.h"
 
-enum { RLOCK__PERMIT_LEN = 16, RLOCK__PERMIT_OWNER_LEN = 14 };
+enum { RLOCK__PERMIT_LEN = 16, RLOCK__PERMIT_OWNER_LEN = 14, RLOCK__PERMIT_DIGITS = 32 };
 
 /* The first permit of an owner "uuid:number"; or the permit with these 32 digits. All permits of an
  * owner begin with the same RLOCK__PERMIT_OWNER_LEN bytes. The other two bytes count them. */

@@ -1,43 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Permits: how many are out at a time, who wakes for them, and what they are on the server. */
-#include "support/clients.h"
+#include "live/permits.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-
-#define UNITS 3
-#define FREE "GET " NAME
-#define OUT "ZCARD {" NAME "}:timeout"
-
-static int permits_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                       struct rlock_handle **ret_lock)
-{
-    return rlock_permits_new(client, name, opts != NULL ? opts : RLOCK_OPTS(.units = UNITS),
-                             ret_lock);
-}
-
-static const struct kind kind_permits = {"permits", permits_new, permits_new, 0};
-
-#define PERMITS_TEST(name, f, ...) FIXTURE_WITH_TEST(name, f, .kind = &kind_permits, __VA_ARGS__)
-
-static int take(struct rlock_handle *lock, uint64_t owner, int64_t units)
-{
-    return rlock_lock_for(lock, 0, RLOCK_TAKE(.owner = owner, .units = units), NULL);
-}
-
-static void expect_free(const struct fixture *f, int64_t left, int64_t out)
-{
-    assert_int_equal(test_server_int(f->server, FREE), left);
-    assert_int_equal(test_server_int(f->server, OUT), out);
-}
-
-/* The number stays for ever: the test deletes it. */
-static void tidy_up(const struct fixture *f, int64_t left)
-{
-    expect_free(f, left, 0);
-    free(test_server_cmd(f->server, "DEL " NAME));
-}
 
 PERMITS_TEST(as_many_owners_hold_permits_as_there_are, f, .servers = 1)
 {
@@ -177,12 +144,15 @@ PERMITS_TEST(a_waiter_has_a_permit_as_soon_as_one_is_given_back, f, .servers = 1
     struct rlock_client *other = client_open(f);
     struct rlock_handle *rival = rival_new(f, other);
     struct actor *actor = actor_open(f);
+    int64_t begun;
 
     assert_code(take(lock, 0, UNITS), 0);
     actor_begin(actor, act_take, rival, RLOCK_FOREVER, NULL);
     await_waiting(other, 1);
+    begun = test_now_us();
     assert_code(rlock_unlock(lock), 0); /* no lease is near its end */
     assert_code(actor_end(actor), 0);
+    assert_took(test_elapsed_us(begun), 0, LATE_MS); /* it would look again after 5 s */
     expect_free(f, UNITS - 1, 1);
     assert_code(actor_do(actor, act_unlock, rival, 0, NULL), 0);
     tidy_up(f, UNITS);
@@ -195,6 +165,7 @@ PERMITS_TEST(as_many_waiters_wake_as_permits_are_given_back, f, .servers = 1)
     struct rlock_client *other = client_open(f);
     struct rlock_handle *rival = rival_new(f, other);
     struct actor *actors[UNITS];
+    int64_t begun;
 
     assert_code(take(lock, 0, UNITS), 0);
     for (size_t i = 0; i < UNITS; i++) {
@@ -202,10 +173,12 @@ PERMITS_TEST(as_many_waiters_wake_as_permits_are_given_back, f, .servers = 1)
         actor_begin(actors[i], act_take, rival, RLOCK_FOREVER, NULL);
     }
     await_waiting(other, UNITS);
+    begun = test_now_us();
     assert_code(rlock_unlock(lock), 0);
     for (size_t i = 0; i < UNITS; i++) {
         assert_code(actor_end(actors[i]), 0);
     }
+    assert_took(test_elapsed_us(begun), 0, 2 * LATE_MS); /* they would look again after 5 s */
     expect_free(f, 0, UNITS);
     for (size_t i = 0; i < UNITS; i++) {
         assert_code(actor_do(actors[i], act_unlock, rival, 0, NULL), 0);
@@ -304,6 +277,29 @@ PERMITS_TEST(a_permit_is_handed_to_another_process, f, .servers = 1)
     expect_free(f, UNITS - 1, 1);
     assert_code(rlock_adopt(lock, text, NULL, NULL), RLOCK_ENOTOWNER);
     assert_code(rlock_unlock(rival), 0);
+    tidy_up(f, UNITS);
+}
+
+/* Redisson shows a permit as 32 digits, and whoever has them may use it. */
+PERMITS_TEST(a_redisson_permit_is_adopted_by_its_digits, f, .servers = 1)
+{
+    static const char digits[] = "6162636465666768696A6b6c6d6e6f70";
+    struct rlock_handle *lock = lock_new(f, client_open(f)), *reentrant = NULL;
+    struct rlock_grant grant = RLOCK_GRANT_INIT;
+
+    free(test_server_cmd(f->server, "SET " NAME " 2"));
+    free(test_server_cmd(f->server, "ZADD {" NAME "}:timeout 922337203685477 abcdefghijklmnop"));
+    assert_code(rlock_adopt(lock, digits + 1, NULL, NULL), RLOCK_EINVAL);
+    assert_code(rlock_adopt(lock, "6162636465666768696a6b6c6d6e6f7g", NULL, NULL), RLOCK_EINVAL);
+    assert_code(rlock_adopt(lock, digits, RLOCK_TAKE(.lease_ms = 20000), &grant), 0);
+    assert_in_range(grant.lease_ms, 19000, 20000);
+    expect_free(f, 2, 1);
+    assert_code(rlock_adopt(lock, digits, RLOCK_TAKE(.owner = grant.owner + 1000), NULL),
+                RLOCK_ENOTOWNER);
+    assert_code(rlock_unlock(lock), 0);
+    assert_code(rlock_reentrant_new(f->clients[0], NAME, NULL, &reentrant), 0);
+    assert_code(rlock_adopt(reentrant, digits, NULL, NULL), RLOCK_EINVAL);
+    assert_null(rlock_free(reentrant));
     tidy_up(f, UNITS);
 }
 
