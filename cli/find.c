@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is on the server says only in part which kind a lock is: a read/write lock has its mode, a
- * fair one those who wait, a fenced one its token; all else is the same. So each is asked for.
+ * fair one those who wait, a fenced one its token, a semaphore its permits; all else is the same.
+ * So each is asked for.
  */
 #include "find.h"
 
@@ -39,6 +40,22 @@ static void prefer(struct found *found, struct found other, bool is_better)
     (void)rlock_free(worse.lock);
 }
 
+/* How many there are does not matter here. */
+static int permits_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                       struct rlock_handle **ret_lock)
+{
+    (void)opts;
+    return rlock_permits_new(client, name, RLOCK_OPTS(.units = 1), ret_lock);
+}
+
+/* Without permits that are out, a number may be anything. */
+static void find_permits(struct found *found, struct rlock_client *client, const char *name)
+{
+    const struct found permits = ask_as(permits_new, client, name);
+
+    prefer(found, permits, permits.info.locked);
+}
+
 static void find_kind(struct found *found, struct rlock_client *client, const char *name)
 {
     struct found other = ask_as(rlock_write_new, client, name);
@@ -57,6 +74,9 @@ static void find_kind(struct found *found, struct rlock_client *client, const ch
     other = ask_as(rlock_fenced_new, client, name);
     found->info.token = other.info.token;
     prefer(found, other, false);
+    if (!found->info.locked && found->info.waiters == 0) { /* the number may have been deleted */
+        find_permits(found, client, name);
+    }
 }
 
 int cli_holder_ask(struct rlock_handle *lock, struct rlock_client *client, const char *name,
@@ -81,8 +101,12 @@ int cli_lock_find(const struct cli_options *opts, struct rlock_client *client, c
     int status = cli_lock_make(opts, client, name, &found.lock);
 
     if (status == 0) {
-        const int code = rlock_inspect(found.lock, &found.info);
+        int code = rlock_inspect(found.lock, &found.info);
 
+        if (code == RLOCK_EWRONGTYPE && opts->kind == NULL) {
+            find_permits(&found, client, name);
+            code = rlock_inspect(found.lock, &found.info);
+        }
         status = code == 0 ? 0 : cli_fail(opts, name, code);
     }
     if (status != 0) {

@@ -66,6 +66,14 @@ void cli_show_mode(FILE *out, const struct rlock_info *info)
     }
 }
 
+void cli_show_units(FILE *out, const struct rlock_info *info)
+{
+    if (info->units != 0 || info->units_free != 0) {
+        (void)fprintf(out, ", %" PRId64 " of %" PRId64 " units free", info->units_free,
+                      info->units);
+    }
+}
+
 /* Writes the text, or null for an empty one. */
 static void put_member(FILE *out, const char *label, const char *text)
 {
@@ -94,4 +102,10 @@ void cli_show_json(FILE *out, const char *label, const char *name, size_t len,
         out, ",\"holders\":%zu,\"count\":%" PRId64 ",\"ttl_ms\":%" PRId64 ",\"token\":%" PRIu64,
         info->holders, info->count, info->ttl_ms, info->token);
     put_member(out, "mode", info->mode);
+    if (info->units != 0 || info->units_free != 0) {
+        (void)fprintf(out, ",\"units\":%" PRId64 ",\"units_free\":%" PRId64, info->units,
+                      info->units_free);
+    } else {
+        (void)fputs(",\"units\":null,\"units_free\":null", out);
+    }
 }

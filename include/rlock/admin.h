@@ -33,8 +33,8 @@ typedef int rlock_found_fn(const struct rlock_found *found, void *payload);
  * Lists the locks on the server, with SCAN. It treats a hash as a lock if its field names look like
  * those of holders ("uuid:number"), and calls fn for every such lock. It also calls fn for every
  * free fair lock that has waiters in its queue. Then info->locked is 0, and info->dead_waiters is
- * the number of dead waiters. The scan may report a lock twice. It does not report setnx locks: a
- * string may be anything.
+ * the number of dead waiters. It calls fn for a semaphore if some of its permits are out. The scan
+ * may report a lock twice. It does not report setnx locks: a string may be anything.
  * pattern: as for SCAN MATCH, for the part after the client's key_prefix; NULL for all.
  * In a cluster, and behind Sentinels, the client asks the primaries one after the other. If it
  * cannot ask one, it still asks the others, and returns that failure. If a key moves meanwhile, the

@@ -18,6 +18,7 @@ enum rlock__use {
     RLOCK__FOR_FAIR,
     RLOCK__FOR_RW,
     RLOCK__FOR_SETNX,
+    RLOCK__FOR_PERMITS,
     RLOCK__FOR_EASE
 };
 

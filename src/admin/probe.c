@@ -13,6 +13,14 @@ struct kind {
     enum rlock__use use;
 };
 
+/* Two: the probe takes one, and then one more. */
+static int permits_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                       struct rlock_handle **ret_lock)
+{
+    (void)opts;
+    return rlock_permits_new(client, name, RLOCK_OPTS(.units = 2), ret_lock);
+}
+
 /* The reentrant lock is what all are made of: the rest may be forbidden to who does not use it. */
 static const struct kind basic = {"reentrant", rlock_reentrant_new, rlock_reentrant_new, 0,
                                   RLOCK__FOR_ALL};
@@ -22,6 +30,7 @@ static const struct kind others[] = {
     {"read", rlock_read_new, rlock_write_new, 0, RLOCK__FOR_RW},
     {"write", rlock_write_new, rlock_write_new, 0, RLOCK__FOR_RW},
     {"setnx", rlock_setnx_new, rlock_setnx_new, 0, RLOCK__FOR_SETNX},
+    {"permits", permits_new, permits_new, 0, RLOCK__FOR_PERMITS},
 };
 
 #define PROBE RLOCK_TAKE(.lease_ms = 10000)
@@ -44,7 +53,7 @@ static int ask_script(struct rlock__diagnosis *d, struct rlock__cmd *cmd, const 
 static int try_renew(struct rlock__diagnosis *d, const struct rlock_handle *lock)
 {
     const struct rlock__args ask = {
-        .owner = rlock__bytes_of("nobody:0"), .count = 1, .lease_ms = 1};
+        .owner = rlock__bytes_of("nobody:0"), .count = 1, .lease_ms = 1, .units = 1};
     struct rlock__cmd cmd = {0};
 
     lock->spec->ops->renew(lock->spec, &ask, &cmd);
@@ -77,7 +86,7 @@ static int try_release(struct rlock_handle *lock)
  * report its loss. */
 static int try_force(struct rlock__diagnosis *d, struct rlock_handle *lock)
 {
-    struct rlock__args ask = {.count = 1, .lease_ms = 10000};
+    struct rlock__args ask = {.count = 1, .lease_ms = 10000, .units = 1};
     char owner[RLOCK__UUID_LEN + sizeof(":0")];
     struct rlock__cmd cmd = {0};
     int code;
@@ -127,14 +136,18 @@ static int try_steps(struct rlock__diagnosis *d, const struct kind *kind, struct
     return code;
 }
 
-/* Numbers of fenced locks have no end, but for this one. */
-static void forget_token(struct rlock__diagnosis *d, const struct rlock_handle *lock)
+/* Numbers of fenced locks and of permits have no end, but for these. */
+static void forget_number(struct rlock__diagnosis *d, const struct rlock_handle *lock)
 {
     struct rlock__buf key = {0};
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
 
-    rlock__prefixed_name("redisson_lock_token", lock->spec->key, &key);
+    if (rlock__has_units(lock->spec)) {
+        (void)rlock__buf_add(&key, lock->spec->key.at, lock->spec->key.len);
+    } else {
+        rlock__prefixed_name("redisson_lock_token", lock->spec->key, &key);
+    }
     rlock__cmd_arg(&cmd, rlock__bytes_of("DEL"));
     rlock__cmd_arg(&cmd, rlock__bytes(key.data, key.len));
     (void)rlock__asker_ask(&d->asker, &cmd, &reply);
@@ -244,8 +257,8 @@ static void try_others(struct rlock__diagnosis *d, struct rlock_handle *lock)
         if (probe != NULL) {
             try_kind(d, kind, probe);
         }
-        if (probe != NULL && kind->use == RLOCK__FOR_FENCED) {
-            forget_token(d, probe);
+        if (probe != NULL && (kind->use == RLOCK__FOR_FENCED || kind->use == RLOCK__FOR_PERMITS)) {
+            forget_number(d, probe);
         }
         (void)rlock_free(probe);
     }

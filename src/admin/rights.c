@@ -13,6 +13,7 @@
 #define FAIR "fair"
 #define RW "read/write"
 #define SETNX "setnx"
+#define PERMITS "permits"
 #define NO_GRANT "a release does not grant a fair lock, so the next waiter has to ask"
 #define NO_QUEUE "waiting processes cannot queue, so each of them asks at each release"
 
@@ -60,6 +61,15 @@ static const struct right {
     {"+hgetall", "HGETALL %", RLOCK__FOR_RW, RW},
     {"+get", "GET %", RLOCK__FOR_SETNX, SETNX},
     {"+set", "SET % value XX", RLOCK__FOR_SETNX, SETNX},
+    {"+get", "GET %", RLOCK__FOR_PERMITS, PERMITS},
+    {"+set", "SET % value XX", RLOCK__FOR_PERMITS, PERMITS},
+    {"+incrby", "INCRBY % no-number", RLOCK__FOR_PERMITS, PERMITS},
+    {"+zadd", "ZADD % no-number member", RLOCK__FOR_PERMITS, PERMITS},
+    {"+zcard", "ZCARD %", RLOCK__FOR_PERMITS, PERMITS},
+    {"+zrange", "ZRANGE % 0 0", RLOCK__FOR_PERMITS, PERMITS},
+    {"+zrangebyscore", "ZRANGEBYSCORE % 0 0", RLOCK__FOR_PERMITS, PERMITS},
+    {"+zrem", "ZREM % member", RLOCK__FOR_PERMITS, PERMITS},
+    {"+zscore", "ZSCORE % member", RLOCK__FOR_PERMITS, PERMITS},
     {"+publish", "PUBLISH % 0", RLOCK__FOR_EASE,
      "waiters of others notice a release only when they look again"},
     {"+unsubscribe", "UNSUBSCRIBE %", RLOCK__FOR_EASE,
@@ -159,11 +169,14 @@ static const struct name {
     {NO_KEY, "rlock_fair_asks:", RLOCK__FOR_EASE, NO_GRANT},
     {NO_KEY, "", RLOCK__FOR_RW, RW},
     {NO_KEY, "rlock_writer_waits:", RLOCK__FOR_RW, RW},
+    {NO_KEY, "", RLOCK__FOR_PERMITS, PERMITS},
     {NO_KEY, "rlock_wait:", RLOCK__FOR_EASE, NO_QUEUE},
     {NO_CHANNEL, "redisson_lock__channel:", RLOCK__FOR_EASE,
      "waiters ask several times a second instead of being woken"},
     {NO_CHANNEL, "redisson_rwlock:", RLOCK__FOR_EASE,
      "those who wait to read or write ask several times a second instead of being woken"},
+    {NO_CHANNEL, "redisson_sc:", RLOCK__FOR_EASE,
+     "those who wait for permits ask several times a second instead of being woken"},
 };
 
 /* Which permission the server's answer says is missing, or that the server lacks the command. */

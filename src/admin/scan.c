@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rlock_admin_scan(): finds all locks on the servers. A hash is a lock if its fields look like
- * owners. The queue of a free fair lock is reported too. */
+ * owners. The queue of a free fair lock is reported too, and a semaphore by its permits that are
+ * out. */
 #include <rlock/admin.h>
 #include <stdio.h>
 
@@ -40,11 +41,15 @@ struct scan {
 /* The keys that a scan looks for, one after the other. */
 static const struct sort {
     const char *type, *before, *after; /* of the key, around the lock's */
-    bool skips_braces;                 /* such a name is the sort's before it */
+    const struct rlock_ops *ops;       /* of the kind; NULL: it is asked as any hash */
+    const struct rlock__script *script;
+    bool skips_braces; /* such a name is the sort's before it */
 } sorts[] = {
-    {"hash", "", "", false},
-    {"list", RLOCK__FAIR_QUEUE ":{", "}", false},
-    {"list", RLOCK__FAIR_QUEUE ":", "", true},
+    {"hash", "", "", NULL, &rlock__script_rw_inspect, false},
+    {"list", RLOCK__FAIR_QUEUE ":{", "}", &rlock__fair_ops, &rlock__script_fair_inspect, false},
+    {"list", RLOCK__FAIR_QUEUE ":", "", &rlock__fair_ops, &rlock__script_fair_inspect, true},
+    {"zset", "{", "}:timeout", &rlock__permits_ops, &rlock__script_permits_inspect, false},
+    {"zset", "", ":timeout", &rlock__permits_ops, &rlock__script_permits_inspect, true},
 };
 
 static int read_page(struct scan *scan, const struct sort *sort, const char *pattern)
@@ -80,13 +85,13 @@ static void spell(struct scan *scan, const struct sort *sort, struct rlock__byte
     struct rlock__spec spec = {.core = &scan->client->core, .key = key};
     struct rlock__buf channel = {0};
 
-    if (sort->before[0] == '\0') {
+    if (sort->ops == NULL) {
         rlock__rw_inspect(key, "any", NULL, ret_cmd);
         return;
     }
-    rlock__fair_ops.channel(key, &channel);
+    sort->ops->channel(key, &channel);
     spec.channel = rlock__bytes(channel.data, channel.len);
-    rlock__fair_ops.inspect(&spec, ret_cmd);
+    sort->ops->inspect(&spec, ret_cmd);
     rlock__buf_fini(&channel);
 }
 
@@ -112,19 +117,16 @@ static int ask_key(struct scan *scan, const struct sort *sort, struct rlock__byt
 static bool read_info(const struct sort *sort, const struct rlock__reply *reply,
                       struct rlock_info *ret_info)
 {
-    const bool is_queue = sort->before[0] != '\0';
-    const struct rlock__script *script =
-        is_queue ? &rlock__script_fair_inspect : &rlock__script_rw_inspect;
-
-    if (!rlock__reply_fits(reply, script->shapes, 0)) {
+    if (!rlock__reply_fits(reply, sort->script->shapes, 0)) {
         return false;
     }
-    if (is_queue) {
-        rlock__fair_ops.read_inspect(reply, ret_info, NULL);
-        return !ret_info->locked && ret_info->waiters > 0;
+    if (sort->ops == NULL) {
+        rlock__rw_read_inspect(reply, ret_info, NULL);
+        return is_owner(ret_info->holder);
     }
-    rlock__rw_read_inspect(reply, ret_info, NULL);
-    return is_owner(ret_info->holder);
+    sort->ops->read_inspect(reply, ret_info, NULL);
+    return (sort->ops->caps & RLOCK__CAP_UNITS) != 0 ? ret_info->locked
+                                                     : !ret_info->locked && ret_info->waiters > 0;
 }
 
 /* The lock's key, of the key that was found. */

@@ -30,25 +30,45 @@ static struct rlock__node *node_of(const struct rlock__spec *spec)
     return rlock__node_of(server);
 }
 
+static bool is_of(const struct rlock_ops *ops, const struct rlock_info *info,
+                  struct rlock__bytes uuid)
+{
+    return strncmp(info->holder, uuid.at, uuid.len) == 0 ||
+           (ops->is_of != NULL && ops->is_of(info->holder, uuid));
+}
+
+/* Looks for a connection of the holder in the answer to CLIENT LIST. */
+static void find(const struct rlock_ops *ops, struct rlock__bytes list, struct rlock_info *info)
+{
+    static const char mark[] = " name=rlock:";
+    const size_t len = sizeof(mark) - 1;
+    const char *at;
+
+    while ((at = memmem(list.at, list.len, mark, len)) != NULL) {
+        struct rlock__bytes line;
+
+        at += len;
+        list = rlock__bytes(at, (size_t)(list.at + list.len - at));
+        line = rlock__take_word(&list, '\n');
+        if (line.len > RLOCK__UUID_LEN && line.at[RLOCK__UUID_LEN] == ':' &&
+            is_of(ops, info, rlock__bytes(line.at, RLOCK__UUID_LEN))) {
+            line.at += RLOCK__UUID_LEN + 1;
+            line.len -= RLOCK__UUID_LEN + 1;
+            parse_address(line, info);
+            return;
+        }
+    }
+}
+
 void rlock__holder_find(const struct rlock__spec *spec, struct rlock_info *info, int64_t deadline)
 {
     struct rlock__asker asker = {0};
     struct rlock__reply reply;
-    struct rlock__bytes list;
-    char name[64];
-    const char *at;
 
-    (void)snprintf(name, sizeof(name), "name=rlock:%.36s:", info->holder);
     if (rlock__asker_init(&asker, node_of(spec), deadline) == 0 &&
         rlock__asker_words(&asker, &reply, "CLIENT", "LIST", "TYPE", "normal", NULL) == 0 &&
         !rlock__reply_is_error(&reply)) {
-        list = rlock__reply_str(&reply, 0);
-        at = memmem(list.at, list.len, name, strlen(name));
-        if (at != NULL) {
-            at += strlen(name);
-            list = rlock__bytes(at, (size_t)(list.at + list.len - at));
-            parse_address(rlock__take_word(&list, '\n'), info);
-        }
+        find(spec->ops, rlock__reply_str(&reply, 0), info);
     }
     rlock__asker_fini(&asker);
     rlock__detail_clear(); /* not knowing is no failure */

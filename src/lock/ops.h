@@ -183,6 +183,9 @@ struct rlock_ops {
     struct rlock__answer (*read_release)(const struct rlock__reply *reply);
     void (*read_inspect)(const struct rlock__reply *reply, struct rlock_info *ret_info,
                          struct rlock__buf *ret_seen);
+    /* Whether a holder, as read_inspect names it, is of the client with this UUID, though its name
+     * does not begin with that. NULL: no. */
+    bool (*is_of)(const char *holder, struct rlock__bytes uuid);
 };
 
 /* Whether grants of the lock have a number of units. */

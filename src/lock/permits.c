@@ -217,6 +217,15 @@ static void read_inspect(const struct rlock__reply *reply, struct rlock_info *re
     }
 }
 
+static bool is_of(const char *holder, struct rlock__bytes uuid)
+{
+    unsigned char permit[PERMIT_LEN], client[PERMIT_LEN];
+
+    read_hex(rlock__bytes_of(holder), permit, PERMIT_LEN);
+    put_client(uuid, client);
+    return memcmp(permit, client, CLIENT_LEN) == 0;
+}
+
 const struct rlock_ops rlock__permits_ops = {
     .kind = "permits",
     .number = RLOCK_KIND_PERMITS,
@@ -233,4 +242,5 @@ const struct rlock_ops rlock__permits_ops = {
     .read_acquire = read_acquire,
     .read_release = rlock__plain_read_release,
     .read_inspect = read_inspect,
+    .is_of = is_of,
 };

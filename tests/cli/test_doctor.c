@@ -67,6 +67,28 @@ COMMAND_TEST(the_rights_of_the_page_suffice_for_every_kind)
     assert_null(strstr(file_text(doctor.out), "is not permitted: "));
 }
 
+COMMAND_TEST(the_rights_of_the_page_suffice_for_permits)
+{
+    const char *const conf[] = {user_of_the_page(), NULL};
+    struct command holder, waiter;
+    char url[512];
+
+    command_restart(conf);
+    test_text(url, sizeof(url), "%s", url_with("locker:s3cret"));
+    holder = COMMAND("run", "--verbose", "--url", url, "--renewed-lease", "2100ms", "--slots", "1",
+                     "app:a", "--", "sleep", "1");
+    assert_true(TEST_EVENTUALLY(is_held("{app:a}:timeout"), 10000));
+    waiter = COMMAND("run", "--verbose", "--url", url, "--slots", "1", "app:a", "--", "true");
+    assert_int_equal(COMMAND_STATUS("info", "--check", "--url", url, "app:a"), 123);
+    assert_int_equal(command_wait(&holder, 10000), 0);
+    assert_int_equal(command_wait(&waiter, 10000), 0);
+    assert_null(strstr(file_text(holder.err), "NOPERM"));
+    assert_null(strstr(file_text(holder.err), "warning: "));
+    assert_null(strstr(file_text(waiter.err), "NOPERM"));
+    assert_null(strstr(file_text(waiter.err), "warning: "));
+    free(test_server_cmd(fixture.server, "DEL app:a"));
+}
+
 COMMAND_TEST(the_user_of_the_page_may_list_locks)
 {
     const char *const conf[] = {user_of_the_page(), NULL};
@@ -234,6 +256,7 @@ COMMAND_TEST(doctor_finds_which_kinds_are_forbidden)
         {"user default on nopass ~* &* +@all -zadd", "fair"},
         {"user default on nopass resetkeys ~rlock* &* +@all", "fenced"},
         {"user default on nopass ~* &* +@all -hgetall", "read/write"},
+        {"user default on nopass ~* &* +@all -incrby", "permits"},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -416,6 +416,47 @@ COMMAND_TEST(info_tells_how_many_read)
     }
 }
 
+static void expect_permits(const char *name)
+{
+    char key[64];
+
+    test_text(key, sizeof(key), "\"key\":\"%s\",\"locked\":true", name);
+    assert_command_says(" on ", "info", name);
+    assert_command_says(", 1 of 3 units free\n", "info", name);
+    assert_command_says("\"units\":3,\"units_free\":1,", "info", "--json", name);
+    assert_command_says(", 1 of 3 units free\n", "ls");
+    assert_command_says(key, "ls", "--json");
+    assert_command_says("\"units\":3,\"units_free\":1", "ls", "--json");
+}
+
+/* Their number is a string; and it may have been deleted. */
+COMMAND_TEST(permits_that_are_out_are_recognised)
+{
+    static const char *const names[] = {"a", "b{c}"}, *const keys[] = {"{a}", "b{c}"};
+
+    for (size_t i = 0; i < 2; i++) {
+        const char *name = names[i];
+        struct command holders[] = {
+            COMMAND("run", "--slots", "3", name, "--", "sleep", "60"),
+            COMMAND("run", "--slots", "3", name, "--", "sleep", "60"),
+        };
+
+        assert_true(TEST_EVENTUALLY(
+            test_server_int(fixture.server, "ZCARD %s:timeout", keys[i]) == 2, 10000));
+        expect_permits(name);
+        free(test_server_cmd(fixture.server, "DEL %s", name));
+        assert_command_says(" and 1 more, ", "info", name);
+        assert_command_says("broken, was held by ", "break", name);
+        for (size_t j = 0; j < 2; j++) {
+            (void)command_wait(&holders[j], 10000);
+        }
+        free(test_server_cmd(fixture.server, "SET %s 3", name));
+        assert_int_equal(COMMAND_STATUS("info", name), 65);
+        assert_command_says(": free, 3 of 3 units free\n", "info", "--kind", "permits", name);
+        free(test_server_cmd(fixture.server, "DEL %s", name));
+    }
+}
+
 COMMAND_TEST(odd_names_are_escaped)
 {
     struct command command;

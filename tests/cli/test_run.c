@@ -357,6 +357,7 @@ COMMAND_TEST(as_many_run_at_a_time_as_there_are_slots)
     info = COMMAND("info", "--kind", "permits", "a");
     assert_int_equal(command_wait(&info, 10000), 0);
     assert_contains(file_text(info.out), "a: held by ");
+    assert_contains(file_text(info.out), ", 0 of 2 units free\n");
     assert_int_equal(COMMAND_STATUS("run", "--kind", "permits", "a", "--", "true"), 64);
     assert_int_equal(COMMAND_STATUS("run", "--kind", "fair", "--slots", "2", "a", "--", "true"),
                      64);

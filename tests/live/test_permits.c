@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 PERMITS_TEST(as_many_owners_hold_permits_as_there_are, f, .servers = 1)
 {
@@ -24,6 +25,10 @@ PERMITS_TEST(as_many_owners_hold_permits_as_there_are, f, .servers = 1)
     assert_int_equal(info.units_free, 0);
     assert_int_equal(info.holders, UNITS);
     assert_int_equal(info.mine, 1);
+    assert_int_equal(info.pid, getpid());
+    assert_code(rlock_inspect(rival_new(f, client_open(f)), &info), 0);
+    assert_int_equal(strlen(info.holder), 32); /* only its client can tell the owner */
+    assert_int_equal(info.pid, getpid());
     assert_code(rlock_unlock_as(lock, owners[1]), 0);
     assert_code(take(lock, owners[UNITS], 0), 0);
     assert_code(rlock_unlock_as(lock, owners[1]), RLOCK_ENOTOWNER);
