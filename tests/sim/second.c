@@ -76,6 +76,19 @@ static void check_code(const struct sim_user *user, int code)
     }
 }
 
+/* The owner's take ended at the same moment, and the core has forgotten the hold. */
+static void note_doubt(struct sim_user *user)
+{
+    struct sim_hold *hold = &user->holds[user->second.side];
+
+    hold->given_up = hold->number;
+    hold->given_key = user->key;
+    hold->free_by = user->second.texts.facts.free_at;
+    hold->since = user->second.began_at;
+    hold->rests = false;
+    hold->idle_since = user->client->world->now;
+}
+
 void sim_second_done(struct sim_user *user)
 {
     struct sim_client *client = user->client;
@@ -92,6 +105,9 @@ void sim_second_done(struct sim_user *user)
     }
     if (hold->depth == 0 && hold->view != NULL) {
         sim_note_given_up(user, user->second.side, user->second.began_at);
+        if (code == RLOCK_EINDOUBT && sim_find_hold(client, hold->number) == NULL) {
+            note_doubt(user);
+        }
         hold->view = rlock__view_unref(hold->view);
         hold->begun = false;
     }
