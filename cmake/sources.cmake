@@ -305,6 +305,7 @@ set(RLOCK_EXAMPLES
     examples/loops/libevent.c
     examples/loops/libuv.c
     examples/orders.c
+    examples/permits.c
     examples/redlock.c
 )
 set(RLOCK_CXX_EXAMPLES
