@@ -15,6 +15,7 @@ const struct kind single_kinds[] = {
     {.name = "read", .make = rlock_read_new},
     {.name = "write", .make = rlock_write_new},
     {.name = "setnx", .make = rlock_setnx_new},
+    {.name = "permits", .make = one_permit},
 };
 
 /* ---- Opening and closing ---- */

@@ -145,7 +145,7 @@ static void close_views(struct fixture *f)
  * is 1 when one_permit() is free. */
 #define OUTLIVING                                                                                  \
     "local found = redis.call('keys', 'redisson_lock_token:*') "                                   \
-    "for _, key in ipairs(ARGV[1] == '1' and redis.call('keys', '*') or {}) do "                   \
+    "for _, key in ipairs(redis.call('keys', ARGV[1] == '1' and '*' or '*permits')) do "           \
     "if redis.call('type', key).ok == 'string' and redis.call('get', key) == '1' then "            \
     "found[#found + 1] = key end end "
 
