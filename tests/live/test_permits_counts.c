@@ -216,6 +216,42 @@ PERMITS_TEST(a_call_for_two_permits_gets_in_behind_one_for_one, f, .servers = 1)
     tidy_up(f, 2);
 }
 
+PERMITS_TEST(levels_of_permits_add_up, f, .servers = 1)
+{
+    struct rlock_handle *lock = lock_with(f, client_open(f), NAME, RLOCK_OPTS(.units = 10));
+
+    assert_code(take(lock, 0, 2), 0);
+    assert_code(take(lock, 0, 4), 0);
+    expect_info(lock, 10, 4, 6);
+    assert_code(rlock_unlock(lock), 0);
+    expect_info(lock, 10, 8, 2);
+    assert_code(rlock_unlock(lock), 0);
+    assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
+    tidy_up(f, 10);
+}
+
+PERMITS_TEST(permits_are_extended_until_their_lease_ends, f, .servers = 1)
+{
+    struct rlock_handle *lock = lock_with(f, client_open(f), NAME, RLOCK_OPTS(.units = 2));
+    const int64_t lease_ms = test_ms(500);
+    struct rlock_grant grant = RLOCK_GRANT_INIT;
+
+    assert_code(rlock_lock_for(lock, 0, RLOCK_TAKE(.units = 2, .lease_ms = 60000), NULL), 0);
+    assert_code(rlock_extend(lock, 0, 90000, &grant), 0);
+    assert_int_equal(grant.lease_ms, 90000);
+    assert_code(rlock_held(lock, 0, &grant), 0);
+    assert_in_range(grant.valid_ms, 60000, 90000);
+    assert_code(rlock_unlock(lock), 0);
+    assert_code(rlock_extend(lock, 0, 90000, NULL), RLOCK_ENOTOWNER);
+    assert_code(rlock_held(lock, 0, &grant), RLOCK_ENOTOWNER);
+    assert_code(rlock_lock_for(lock, 0, RLOCK_TAKE(.units = 2, .lease_ms = lease_ms), NULL), 0);
+    assert_true(TEST_EVENTUALLY(!rlock_is_valid(lock), 2 * lease_ms));
+    (void)expect_loss(f, RLOCK_LOST_EXPIRED);
+    assert_code(rlock_extend(lock, 0, 90000, NULL), RLOCK_ELOST);
+    assert_code(rlock_unlock(lock), RLOCK_ELOST);
+    tidy_up(f, 2);
+}
+
 PERMITS_TEST(a_semaphore_that_expires_leaves_nothing, f, .servers = 1)
 {
     struct rlock_handle *lock = lock_with(f, client_open(f), NAME, RLOCK_OPTS(.units = 10));

@@ -79,7 +79,8 @@ static bool is_plausible(const struct actor *actor, int code)
     case RLOCK_ENOQUORUM:
         return stage.scenario->redlock && actor->doing != GIVES_BACK;
     case RLOCK_EREACQUIRE:
-        return actor->doing != GIVES_BACK && strcmp(stage.kind, "nonreentrant") == 0;
+        return actor->doing != GIVES_BACK &&
+               (strcmp(stage.kind, "nonreentrant") == 0 || strcmp(stage.kind, "permits") == 0);
     case RLOCK_EINDOUBT:
     case RLOCK_ETIMEDOUT:
     case RLOCK_ECONN:

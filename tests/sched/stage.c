@@ -73,6 +73,16 @@ static void open_clients(void)
     }
 }
 
+/* One at a time has it, as of the other kinds. An owner that wants a second one would wait for
+ * itself. */
+static int one_permit(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                      struct rlock_handle **ret_lock)
+{
+    (void)opts;
+    return rlock_permits_new(client, name, RLOCK_OPTS(.units = 1, .flags = RLOCK_LOCK_NO_REENTRY),
+                             ret_lock);
+}
+
 static struct rlock_handle *new_lock(unsigned client, const char *name)
 {
     static const struct {
@@ -86,6 +96,7 @@ static struct rlock_handle *new_lock(unsigned client, const char *name)
         {"spin", rlock_spin_new},
         {"fair", rlock_fair_new},
         {"setnx", rlock_setnx_new},
+        {"permits", one_permit},
     };
     struct rlock_handle *lock = NULL;
 
@@ -100,10 +111,13 @@ static struct rlock_handle *new_lock(unsigned client, const char *name)
 
 static void draw_kind(void)
 {
-    static const char *const kinds[] = {"reentrant", "reentrant", "reentrant", "setnx",
-                                        "fenced",    "spin",      "fair",      "nonreentrant"};
+    static const char *const kinds[] = {"reentrant", "reentrant", "permits", "setnx",
+                                        "fenced",    "spin",      "fair",    "nonreentrant"};
 
     stage.kind = stage.scenario->own_servers ? "reentrant" : kinds[sched_roll(&stage.dice, 8)];
+    if (strcmp(stage.kind, "permits") == 0 && (stage.scenario->moves & MOVE_MULTI) != 0) {
+        stage.kind = "reentrant"; /* no group takes permits */
+    }
 }
 
 static void make_group(void)
