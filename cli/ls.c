@@ -117,7 +117,7 @@ static void print_row(const struct entry *entry, size_t width)
     }
     cli_show_holder(stdout, &entry->info);
     cli_show_mode(stdout, &entry->info);
-    cli_show_units(stdout, &entry->info);
+    cli_show_slots(stdout, &entry->info);
     (void)putchar('\n');
 }
 

@@ -60,6 +60,9 @@ static const struct verb verbs[] = {
     {CLI_BREAK, "break", cli_break, "[options] NAME", 1, 1,
      "Releases the lock by force. The holder continues, and finds out later.\n",
      "  rlock break nightly-report\n"},
+    {CLI_SLOTS, "slots", cli_slots, "[options] NAME N", 2, 2,
+     "Sets how many processes rlock run --slots lets in at a time. Holders keep their slots.\n",
+     "  rlock slots report 16\n"},
     {CLI_DOCTOR, "doctor", cli_doctor, "[options]", 0, 0,
      "Tests on the server everything that locks need, and reports problems.\n",
      "  rlock doctor --url rediss://locks.example:6380 --cacert ca.pem\n"},
@@ -78,7 +81,8 @@ static const struct {
     {CLI_ALL & ~CLI_RELEASE, CLI_EXIT_REFUSED, "the server refused the request"},
     {CLI_RELEASE, CLI_EXIT_REFUSED,
      "the server refused the request, or the keeper belongs to another user"},
-    {CLI_INFO | CLI_LS | CLI_DOCTOR, CLI_EXIT_UNREACHABLE, "the server cannot be reached"},
+    {CLI_INFO | CLI_LS | CLI_SLOTS | CLI_DOCTOR, CLI_EXIT_UNREACHABLE,
+     "the server cannot be reached"},
     {CLI_BREAK, CLI_EXIT_UNREACHABLE, "the server cannot be reached, or the outcome is in doubt"},
     {CLI_EXTEND | CLI_RELEASE, CLI_EXIT_UNREACHABLE,
      "the server cannot be reached, or the outcome is in doubt"},
@@ -280,8 +284,8 @@ static int dispatch(int argc, char **argv)
     const struct verb *verb = argc > 1 ? find_verb(argv[1]) : NULL;
 
     if (argc < 2) {
-        return cli_usage(
-            "missing command: run, elect, acquire, extend, release, info, ls, break or doctor");
+        return cli_usage("missing command: run, elect, acquire, extend, release, info, ls, break, "
+                         "slots or doctor");
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
@@ -296,8 +300,8 @@ static int dispatch(int argc, char **argv)
         return run_verb(verb, argc - 1, argv + 1);
     }
     return cli_usage(
-        "'%s' is not a command: run, elect, acquire, extend, release, info, ls, break or "
-        "doctor",
+        "'%s' is not a command: run, elect, acquire, extend, release, info, ls, break, slots "
+        "or doctor",
         argv[1]);
 }
 

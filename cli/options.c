@@ -197,7 +197,7 @@ static const struct spec specs[] = {
      .help = "replicas that must acknowledge: N, all, off, or auto (all that can be promoted)"},
     {"acks-on-disk", 0, NULL, LOCKS | CLI_DOCTOR, SWITCH(acks_on_disk),
      .help = "the server and these replicas must acknowledge from disk"},
-    {"announce-both", 0, NULL, LOCKS | CLI_BREAK | CLI_DOCTOR, SWITCH(announce_both),
+    {"announce-both", 0, NULL, LOCKS | CLI_BREAK | CLI_SLOTS | CLI_DOCTOR, SWITCH(announce_both),
      .help = "in a cluster: exchange wake-ups with Redisson before 3.22 too"},
     {"check", 0, NULL, CLI_INFO, SWITCH(check),
      .help = "exit with 123 if one of the locks is held"},

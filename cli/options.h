@@ -18,8 +18,9 @@ enum cli_verb {
     CLI_EXTEND = 64,
     CLI_RELEASE = 128,
     CLI_ELECT = 256,
+    CLI_SLOTS = 512,
     CLI_COMMANDS = CLI_RUN | CLI_ELECT, /* the verbs that run a command */
-    CLI_ALL = 511
+    CLI_ALL = 1023
 };
 
 /* Makes a lock of a kind, as the library's constructors do. */

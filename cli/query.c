@@ -18,7 +18,7 @@ static void print_rest(const struct rlock_info *info)
     if (info->token != 0) {
         (void)printf(", token %" PRIu64, info->token);
     }
-    cli_show_units(stdout, info);
+    cli_show_slots(stdout, info);
     cli_show_waiters(stdout, info);
     (void)putchar('\n');
 }

@@ -9,6 +9,7 @@
 #include "handover.h"
 #include "say.h"
 #include "signals.h"
+#include "slots.h"
 #include "team.h"
 #include "verbs.h"
 #include "waiting.h"
@@ -353,6 +354,7 @@ int cli_run(struct cli_options *opts)
     int status = prepare(&run);
 
     if (status == CLI_EXIT_OK && take(&run, &status)) {
+        cli_slots_compare(opts, run.lock, run.name);
         status = hold(&run);
     }
     finish(&run, status);

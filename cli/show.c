@@ -66,10 +66,10 @@ void cli_show_mode(FILE *out, const struct rlock_info *info)
     }
 }
 
-void cli_show_units(FILE *out, const struct rlock_info *info)
+void cli_show_slots(FILE *out, const struct rlock_info *info)
 {
     if (info->units != 0 || info->units_free != 0) {
-        (void)fprintf(out, ", %" PRId64 " of %" PRId64 " units free", info->units_free,
+        (void)fprintf(out, ", %" PRId64 " of %" PRId64 " slots free", info->units_free,
                       info->units);
     }
 }
@@ -103,9 +103,9 @@ void cli_show_json(FILE *out, const char *label, const char *name, size_t len,
         info->holders, info->count, info->ttl_ms, info->token);
     put_member(out, "mode", info->mode);
     if (info->units != 0 || info->units_free != 0) {
-        (void)fprintf(out, ",\"units\":%" PRId64 ",\"units_free\":%" PRId64, info->units,
+        (void)fprintf(out, ",\"slots\":%" PRId64 ",\"slots_free\":%" PRId64, info->units,
                       info->units_free);
     } else {
-        (void)fputs(",\"units\":null,\"units_free\":null", out);
+        (void)fputs(",\"slots\":null,\"slots_free\":null", out);
     }
 }

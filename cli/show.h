@@ -21,8 +21,8 @@ void cli_show_waiters(FILE *out, const struct rlock_info *info);
 
 /* Writes ", mode read" or ", mode write" of a read/write lock, else nothing. */
 void cli_show_mode(FILE *out, const struct rlock_info *info);
-/* Writes ", 2 of 8 units free" of a semaphore, else nothing. */
-void cli_show_units(FILE *out, const struct rlock_info *info);
+/* Writes ", 2 of 8 slots free" of a semaphore, else nothing. */
+void cli_show_slots(FILE *out, const struct rlock_info *info);
 
 /* Writes {"<label>":"<name>","locked":…,"holder":… without the closing brace, so that more can
  * follow. */

@@ -16,6 +16,7 @@ int cli_release(struct cli_options *opts);
 int cli_info(struct cli_options *opts);
 int cli_ls(struct cli_options *opts);
 int cli_break(struct cli_options *opts);
+int cli_slots(struct cli_options *opts);
 int cli_doctor(struct cli_options *opts);
 
 #endif

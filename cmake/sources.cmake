@@ -289,6 +289,7 @@ set(RLOCK_CLI_SOURCES
     cli/say.c
     cli/secret.c
     cli/show.c
+    cli/slots.c
     cli/signals.c
     cli/team.c
     cli/terminal.c

@@ -44,10 +44,10 @@ _rlock() {
         --wait | -w | --lease | --at-least | --renewed-lease | --max-hold | --fair-slot | --max-lease) words='300ms 2s 1m 1h' ;;
         *)
             if ((COMP_CWORD == 1)); then
-                words='run elect acquire extend release info ls break doctor --help --version'
+                words='run elect acquire extend release info ls break slots doctor --help --version'
             elif [[ $word = -* ]]; then
                 words=$("$command" "$verb" --help 2>/dev/null | sed -nE 's/^ +(-[A-Za-z], )?(--[a-z-]+).*/\2/p')
-            elif [[ $verb = @(run|elect|acquire|extend|release|info|break) ]]; then
+            elif [[ $verb = @(run|elect|acquire|extend|release|info|break|slots) ]]; then
                 # bash splits words at colons, as in order:7 and in a URL; what stands before the last one stays
                 read -ra line <<<"${COMP_LINE:0:COMP_POINT}"
                 if [[ $COMP_LINE = *[[:space:]] ]]; then line+=(''); fi

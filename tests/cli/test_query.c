@@ -422,11 +422,11 @@ static void expect_permits(const char *name)
 
     test_text(key, sizeof(key), "\"key\":\"%s\",\"locked\":true", name);
     assert_command_says(" on ", "info", name);
-    assert_command_says(", 1 of 3 units free\n", "info", name);
-    assert_command_says("\"units\":3,\"units_free\":1,", "info", "--json", name);
-    assert_command_says(", 1 of 3 units free\n", "ls");
+    assert_command_says(", 1 of 3 slots free\n", "info", name);
+    assert_command_says("\"slots\":3,\"slots_free\":1,", "info", "--json", name);
+    assert_command_says(", 1 of 3 slots free\n", "ls");
     assert_command_says(key, "ls", "--json");
-    assert_command_says("\"units\":3,\"units_free\":1", "ls", "--json");
+    assert_command_says("\"slots\":3,\"slots_free\":1", "ls", "--json");
 }
 
 /* Their number is a string; and it may have been deleted. */
@@ -452,7 +452,7 @@ COMMAND_TEST(permits_that_are_out_are_recognised)
         }
         free(test_server_cmd(fixture.server, "SET %s 3", name));
         assert_int_equal(COMMAND_STATUS("info", name), 65);
-        assert_command_says(": free, 3 of 3 units free\n", "info", "--kind", "permits", name);
+        assert_command_says(": free, 3 of 3 slots free\n", "info", "--kind", "permits", name);
         free(test_server_cmd(fixture.server, "DEL %s", name));
     }
 }

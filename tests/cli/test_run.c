@@ -344,6 +344,29 @@ COMMAND_TEST(the_terminal_belongs_to_the_command)
     test_server_assert_clean(fixture.server);
 }
 
+COMMAND_TEST(the_number_of_slots_is_the_servers)
+{
+    struct command command;
+
+    assert_int_equal(COMMAND_STATUS("run", "--slots", "2", "a", "--", "true"), 0);
+    command = COMMAND("run", "--slots", "3", "a", "--", "true");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_contains(file_text(command.err), "a: the server has 2 slots, and --slots 3 changes");
+    assert_int_equal(COMMAND_STATUS("slots", "a", "3"), 0);
+    assert_int_equal(test_server_int(fixture.server, "GET a"), 3);
+    command = COMMAND("run", "--slots", "3", "a", "--", "true");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_string_equal(file_text(command.err), "");
+    assert_int_equal(COMMAND_STATUS("slots", "a", "0"), 0);
+    assert_int_equal(COMMAND_STATUS("run", "--slots", "3", "--wait", "0", "a", "--", "true"), 123);
+    assert_int_equal(COMMAND_STATUS("slots", "a"), 64);
+    assert_int_equal(COMMAND_STATUS("slots", "a", "-1"), 64);
+    assert_int_equal(COMMAND_STATUS("slots", "a", "many"), 64);
+    free(test_server_cmd(fixture.server, "SET a text"));
+    assert_int_equal(COMMAND_STATUS("slots", "a", "3"), 65);
+    free(test_server_cmd(fixture.server, "DEL a"));
+}
+
 COMMAND_TEST(as_many_run_at_a_time_as_there_are_slots)
 {
     struct command one =
@@ -357,7 +380,7 @@ COMMAND_TEST(as_many_run_at_a_time_as_there_are_slots)
     info = COMMAND("info", "--kind", "permits", "a");
     assert_int_equal(command_wait(&info, 10000), 0);
     assert_contains(file_text(info.out), "a: held by ");
-    assert_contains(file_text(info.out), ", 0 of 2 units free\n");
+    assert_contains(file_text(info.out), ", 0 of 2 slots free\n");
     assert_int_equal(COMMAND_STATUS("run", "--kind", "permits", "a", "--", "true"), 64);
     assert_int_equal(COMMAND_STATUS("run", "--kind", "fair", "--slots", "2", "a", "--", "true"),
                      64);
