@@ -48,7 +48,7 @@ static int permits_new(struct rlock_client *client, const char *name, const stru
     return rlock_permits_new(client, name, RLOCK_OPTS(.units = 1), ret_lock);
 }
 
-/* Without permits that are out, a number may be anything. */
+/* If no permit is out, the string may belong to another program. */
 static void find_permits(struct found *found, struct rlock_client *client, const char *name)
 {
     const struct found permits = ask_as(permits_new, client, name);
@@ -105,7 +105,7 @@ int cli_lock_find(const struct cli_options *opts, struct rlock_client *client, c
 
         if (code == RLOCK_EWRONGTYPE && opts->kind == NULL) {
             find_permits(&found, client, name);
-            code = rlock_inspect(found.lock, &found.info);
+            code = found.info.locked ? 0 : rlock_inspect(found.lock, &found.info);
         }
         status = code == 0 ? 0 : cli_fail(opts, name, code);
     }
@@ -113,7 +113,7 @@ int cli_lock_find(const struct cli_options *opts, struct rlock_client *client, c
         (void)rlock_free(found.lock);
         return status;
     }
-    if (opts->kind == NULL) {
+    if (opts->kind == NULL && found.info.units == 0) {
         find_kind(&found, client, name);
     }
     *ret_lock = found.lock;

@@ -55,6 +55,12 @@ static void print_info(const struct cli_options *opts, const char *name,
     print_rest(info);
 }
 
+/* A semaphore is if it has no free slot. */
+static bool is_busy(const struct rlock_info *info)
+{
+    return info->locked && info->units_free <= 0;
+}
+
 static int inform(struct cli_options *opts, struct rlock_client *client, const char *name)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
@@ -65,7 +71,7 @@ static int inform(struct cli_options *opts, struct rlock_client *client, const c
         print_info(opts, name, &info);
     }
     (void)rlock_free(lock);
-    return status == CLI_EXIT_OK && opts->check && info.locked ? CLI_EXIT_BUSY : status;
+    return status == CLI_EXIT_OK && opts->check && is_busy(&info) ? CLI_EXIT_BUSY : status;
 }
 
 int cli_info(struct cli_options *opts)

@@ -69,8 +69,8 @@ void cli_show_mode(FILE *out, const struct rlock_info *info)
 void cli_show_slots(FILE *out, const struct rlock_info *info)
 {
     if (info->units != 0 || info->units_free != 0) {
-        (void)fprintf(out, ", %" PRId64 " of %" PRId64 " slots free", info->units_free,
-                      info->units);
+        (void)fprintf(out, ", %" PRId64 " of %" PRId64 " slots free",
+                      info->units_free > 0 ? info->units_free : 0, info->units);
     }
 }
 

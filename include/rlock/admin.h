@@ -49,13 +49,13 @@ RLOCK_API int rlock_admin_scan(struct rlock_client *client, const char *pattern,
 /*
  * Sets how many units a semaphore has in total (Redisson's setPermits()). Units that are held stay
  * held: if more are held than there are, no call gets any until enough of them are given back. The
- * number on the server counts for all clients. It is not the option rlock_opts.units of a handle,
- * which counts only if the server has no number.
+ * number on the server counts for all clients. The option rlock_opts.units of a handle is another
+ * number: it counts if the server has none, and no call may ask for more units than that.
  * lock: of permits. units: 0 to 2147483647.
  * Blocks. I/O: one round trip within op_timeout_ms. In a cluster, and behind Sentinels, the call
  * does not wait until replicas have the number: a failover may lose it. After a failure call it
  * again.
- * Returns 0, or RLOCK_EINVAL, ENOTSUP (the lock has no units), EDEADLOCK (in a callback), ECONN,
+ * Returns 0, or RLOCK_EINVAL, ENOTSUP (the lock has no units, or its client a user loop), ECONN,
  * EAUTH, ETLS, EPERM, EREFUSED, EWRONGTYPE, ECLOSED, EFORKED, ENOMEM.
  */
 RLOCK_API int rlock_admin_set_units(struct rlock_handle *lock, int64_t units);
@@ -65,8 +65,9 @@ RLOCK_API int rlock_admin_set_units(struct rlock_handle *lock, int64_t units);
  * server has no number, this begins with no free units.
  * lock: of permits. units: -2147483647 to 2147483647.
  * Blocks. I/O: one round trip within op_timeout_ms, as with rlock_admin_set_units().
- * Returns as rlock_admin_set_units(), and RLOCK_EINDOUBT: they may be added, so look with
- * rlock_inspect() before you call again.
+ * Returns 0, or RLOCK_EINDOUBT: the units may be added, so look with rlock_inspect() before you
+ * call again. RLOCK_EINVAL, ENOTSUP, ECONN, EAUTH, ETLS, EPERM, EREFUSED, EWRONGTYPE, ECLOSED,
+ * EFORKED, ENOMEM: as above.
  */
 RLOCK_API int rlock_admin_add_units(struct rlock_handle *lock, int64_t units);
 

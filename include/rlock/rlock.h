@@ -297,7 +297,7 @@ struct rlock_address {
  */
 typedef void rlock_address_fn(struct rlock_address *inout_address, void *payload);
 
-/* A login: the user and the password of one connection. Borrowed: valid during the callback. */
+/* A login: user and password of one connection; at first the options'. Valid in the callback. */
 struct rlock_login;
 
 /*
@@ -562,7 +562,7 @@ struct rlock_opts {
                                 toward new grants; equal for all users of the lock; negative: off,
                                 for servers that lose nothing (fsync always); default 30000 */
     uint64_t flags;         /* RLOCK_LOCK_…; default 0 */
-    int64_t units;          /* permits: how many, if the server has no number; 1 to 2147483647 */
+    int64_t units; /* permits: required; how many, if the server has no number; 1 to 2147483647 */
 };
 
 /*
@@ -805,7 +805,7 @@ struct rlock_take {
                          0: the client renews the lease until the unlock; default 0 */
     uint64_t owner;   /* the owner's id; 0: the calling thread; default 0 */
     uint64_t flags;   /* RLOCK_TAKE_…; default 0 */
-    int64_t units;    /* permits: how many to take, at most 1000; default 1 */
+    int64_t units;    /* permits: how many to take, at most rlock_opts.units and 1000; default 1 */
 };
 
 /*
@@ -813,8 +813,8 @@ struct rlock_take {
  *
  * NEW_OWNER: the call makes a new owner id, which the grant reports (rlock_grant.owner). The caller
  * must pass a grant to fill, and no owner.
- * FROM_DEAD: only for rlock_adopt(), for a text of rlock_hold_text(). The caller knows that the
- * process which wrote the text is gone.
+ * FROM_DEAD: only for rlock_adopt(), for a text of rlock_hold_text(), or a permit. The caller knows
+ * that the process which had the hold is gone, or has given it away.
  */
 enum { RLOCK_TAKE_NEW_OWNER = 1 << 16, RLOCK_TAKE_FROM_DEAD = 1 << 17 };
 
@@ -991,10 +991,10 @@ RLOCK_API int rlock_hold_text(const struct rlock_handle *lock, uint64_t owner,
  * I/O: one round trip, within op_timeout_ms.
  * Returns
  *   RLOCK_ENOTOWNER: the text's hold has ended, or somebody adopted it or released it by force;
- *   RLOCK_EBUSY: the text is from rlock_hold_text(), and take->flags lacks RLOCK_TAKE_FROM_DEAD. If
- *     the process that wrote it is alive, both rely on the lock until its next renewal;
+ *   RLOCK_EBUSY: the text is from rlock_hold_text(), or a permit, and take->flags lacks
+ *     RLOCK_TAKE_FROM_DEAD. If the holder is alive, both rely on the lock until its next renewal;
  *   RLOCK_EINDOUBT, ECANCELED, ENOTREPLICATED: the caller does not have the hold. If the request
- *     gets it anyway, the library gives it back, with the lease that the take has: call again;
+ *     gets it anyway, the library returns it to the text, with the take's lease: call again;
  *   RLOCK_EINVAL: the text is not one of this lock's, or the owner holds the lock already;
  *   RLOCK_ENOTSUP: the lock is a multi-lock or a RedLock;
  *   RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED, ENOMEM, ERESOURCE:
@@ -1064,7 +1064,7 @@ struct rlock_info {
                          unknown */
     uint32_t dead_waiters; /* fair: dead waiters among the first thousand in the queue, as far as
                               the server can tell: no process would receive their wake-ups */
-    char holder[128];      /* the first holder, as "uuid:number", possibly cut; "" when free */
+    char holder[128];      /* the first holder: "uuid:number", or a permit; may be cut; "" free */
     char host[128];        /* the holder's machine, if the server permits the query; otherwise "" */
     char mode[8]; /* read/write, either side: "read" or "write"; "" free, or another kind */
     int64_t units, units_free; /* permits: how many there are, and how many of them are free */
@@ -1145,7 +1145,7 @@ typedef void rlock_done_fn(struct rlock_op *op, void *payload);
  * these codes, done never runs. After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
  */
 
-/* Takes the lock: the async form of rlock_lock_for(). take: without an owner, RLOCK_EINVAL. */
+/* Takes the lock: the async form of rlock_lock_for(). take: with an owner or _TAKE_NEW_OWNER. */
 RLOCK_API RLOCK_CHECK_RESULT int rlock_lock_async(struct rlock_handle *lock, int64_t wait_ms,
                                                   const struct rlock_take *take,
                                                   rlock_done_fn *done, void *payload,
@@ -1201,7 +1201,7 @@ RLOCK_API int rlock_op_failure(const struct rlock_op *op, struct rlock_failure *
 RLOCK_API int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant)
     RLOCK_FILLS(2);
 
-/* Writes the text of an rlock_detach_async() that ended with 0. Otherwise returns RLOCK_EINVAL. */
+/* Writes the text of an rlock_detach_async() that ended with 0. Returns RLOCK_EINVAL otherwise. */
 RLOCK_API int rlock_op_text(const struct rlock_op *op, char ret_text[RLOCK_TEXT_ROOM]);
 
 /* Writes the server's answer to an rlock_inspect_async() that ended with 0. Returns RLOCK_EINVAL

@@ -15,4 +15,4 @@ end
 redis.call('del', permits)
 local free = redis.call('exists', number) == 1 and redis.call('incrby', number, #all / 2) or 0
 local announce = include 'parts/announce'
-return {1, announce(ARGV[2], ARGV[3], string.format('%.0f', free))}
+return {1, announce(ARGV[2], ARGV[3], string.format('%.0f', math.max(free, 0)))}

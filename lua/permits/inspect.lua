@@ -10,7 +10,11 @@
 local number, permits, own = KEYS[1], KEYS[2], {}
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local free, all = redis.call('get', number), redis.call('zrange', permits, '0', '-1', 'WITHSCORES')
+local free, one = redis.call('get', number), redis.call('zrange', permits, '0', '0')[1]
+if one and #one ~= 16 then
+  return {err = 'WRONGTYPE the members of this set are no permits'}
+end
+local all = redis.call('zrange', permits, '0', '-1', 'WITHSCORES')
 if free and not tonumber(free) then
   return {err = 'WRONGTYPE the value under this key is no number of permits'}
 end

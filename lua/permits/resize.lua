@@ -4,7 +4,7 @@
 -- Replies {1, how many are free now}.
 -- Shapes 1i
 -- Atomic because the number and the permits must be one. One hash slot by the name's tag.
--- An expired permit is still out until somebody removes it. If there is no number, no permit is free.
+-- An expired permit stays in the set until somebody removes it. If there is no number, no permit is free.
 local number, permits, change = KEYS[1], KEYS[2], tonumber(ARGV[1])
 local free = redis.call('get', number)
 if free and not tonumber(free) then
@@ -16,8 +16,11 @@ end
 if free and change == 0 then
   return {1, tonumber(free)}
 end
+if tonumber(free or 0) + change > 2147483647 then
+  return {err = 'ERR a semaphore has at most 2147483647 permits'}
+end
 free = redis.call('incrby', number, string.format('%.0f', change))
-if free > 0 then
+if free > 0 and change > 0 then
   local announce = include 'parts/announce'
   announce(ARGV[3], ARGV[4], string.format('%.0f', free))
 end

@@ -40,7 +40,7 @@ static int gather(struct rlock_client *client, struct rlock__primaries *primarie
     return primaries->nodes != NULL ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
 }
 
-static int read_nothing(struct rlock__call *call, const struct rlock__reply *reply)
+int rlock__read_nothing(struct rlock__call *call, const struct rlock__reply *reply)
 {
     (void)call, (void)reply;
     return 0;
@@ -51,7 +51,7 @@ static int await(struct rlock_client *client)
 {
     struct rlock__texts texts = {.detail = ""};
     struct rlock__call call = {
-        .kind = RLOCK__COMMAND, .command.read = read_nothing, .texts = &texts};
+        .kind = RLOCK__COMMAND, .command.read = rlock__read_nothing, .texts = &texts};
     struct rlock__spec *spec =
         rlock__spec_new(&client->core, &rlock__reentrant_ops, rlock__bytes_of("nodes"), NULL);
     int code;

@@ -136,19 +136,34 @@ static int try_steps(struct rlock__diagnosis *d, const struct kind *kind, struct
     return code;
 }
 
-/* Numbers of fenced locks and of permits have no end, but for these. */
+/* Gives a semaphore a number that ends, and its permits with it, if the diagnosis is killed. */
+static void limit(struct rlock__diagnosis *d, const struct rlock_handle *lock)
+{
+    struct rlock__cmd cmd = {0};
+    struct rlock__reply reply;
+
+    rlock__cmd_arg(&cmd, rlock__bytes_of("SET"));
+    rlock__cmd_arg(&cmd, lock->spec->key);
+    rlock__cmd_arg(&cmd, rlock__bytes_of("2"));
+    rlock__cmd_arg(&cmd, rlock__bytes_of("PX"));
+    rlock__cmd_arg(&cmd, rlock__bytes_of("60000"));
+    (void)rlock__asker_ask(&d->asker, &cmd, &reply);
+}
+
+/* Deletes what has no TTL: the number of a fenced lock, and a semaphore. */
 static void forget_number(struct rlock__diagnosis *d, const struct rlock_handle *lock)
 {
     struct rlock__buf key = {0};
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
 
+    rlock__cmd_arg(&cmd, rlock__bytes_of("DEL"));
     if (rlock__has_units(lock->spec)) {
-        (void)rlock__buf_add(&key, lock->spec->key.at, lock->spec->key.len);
+        rlock__cmd_arg(&cmd, lock->spec->key);
+        rlock__suffixed_name(lock->spec->key, "timeout", &key);
     } else {
         rlock__prefixed_name("redisson_lock_token", lock->spec->key, &key);
     }
-    rlock__cmd_arg(&cmd, rlock__bytes_of("DEL"));
     rlock__cmd_arg(&cmd, rlock__bytes(key.data, key.len));
     (void)rlock__asker_ask(&d->asker, &cmd, &reply);
     rlock__buf_fini(&key);
@@ -254,6 +269,9 @@ static void try_others(struct rlock__diagnosis *d, struct rlock_handle *lock)
         struct rlock_handle *probe =
             d->lacks[kind->use] ? NULL : rlock__probe_new(d, kind->name, kind->make);
 
+        if (probe != NULL && kind->use == RLOCK__FOR_PERMITS) {
+            limit(d, probe);
+        }
         if (probe != NULL) {
             try_kind(d, kind, probe);
         }

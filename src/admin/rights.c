@@ -176,7 +176,7 @@ static const struct name {
     {NO_CHANNEL, "redisson_rwlock:", RLOCK__FOR_EASE,
      "those who wait to read or write ask several times a second instead of being woken"},
     {NO_CHANNEL, "redisson_sc:", RLOCK__FOR_EASE,
-     "those who wait for permits ask several times a second instead of being woken"},
+     "waiters for permits ask several times a second instead of being woken"},
 };
 
 /* Which permission the server's answer says is missing, or that the server lacks the command. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rlock_admin_scan(): finds all locks on the servers. A hash is a lock if its fields look like
- * owners. The queue of a free fair lock is reported too, and a semaphore by its permits that are
- * out. */
+ * owners. The scan also reports the queue of a free fair lock, and a semaphore with permits out. */
 #include <rlock/admin.h>
 #include <stdio.h>
 
@@ -43,14 +42,29 @@ static const struct sort {
     const char *type, *before, *after; /* of the key, around the lock's */
     const struct rlock_ops *ops;       /* of the kind; NULL: it is asked as any hash */
     const struct rlock__script *script;
-    bool skips_braces; /* such a name is the sort's before it */
+    enum { ANY, WITHOUT_BRACES, WITH_BRACES } names;
 } sorts[] = {
-    {"hash", "", "", NULL, &rlock__script_rw_inspect, false},
-    {"list", RLOCK__FAIR_QUEUE ":{", "}", &rlock__fair_ops, &rlock__script_fair_inspect, false},
-    {"list", RLOCK__FAIR_QUEUE ":", "", &rlock__fair_ops, &rlock__script_fair_inspect, true},
-    {"zset", "{", "}:timeout", &rlock__permits_ops, &rlock__script_permits_inspect, false},
-    {"zset", "", ":timeout", &rlock__permits_ops, &rlock__script_permits_inspect, true},
+    {"hash", "", "", NULL, &rlock__script_rw_inspect, ANY},
+    {"list", RLOCK__FAIR_QUEUE ":{", "}", &rlock__fair_ops, &rlock__script_fair_inspect,
+     WITHOUT_BRACES},
+    {"list", RLOCK__FAIR_QUEUE ":", "", &rlock__fair_ops, &rlock__script_fair_inspect, WITH_BRACES},
+    {"zset", "{", "}:timeout", &rlock__permits_ops, &rlock__script_permits_inspect, WITHOUT_BRACES},
+    {"zset", "", ":timeout", &rlock__permits_ops, &rlock__script_permits_inspect, WITH_BRACES},
 };
+
+/* Whether the sort names locks so. What has braces around all of it is the name within them: a key
+ * does not tell these two names apart. */
+static bool is_name(const struct sort *sort, struct rlock__bytes key)
+{
+    const char *brace = key.len > 0 ? memchr(key.at, '{', key.len) : NULL;
+    const size_t at = brace != NULL ? (size_t)(brace - key.at) : 0;
+
+    if (brace == NULL || sort->names == ANY) {
+        return key.len > 0 && sort->names != WITH_BRACES;
+    }
+    return sort->names == WITH_BRACES &&
+           (at > 0 || key.at[key.len - 1] != '}' || memchr(key.at + 1, '{', key.len - 1) != NULL);
+}
 
 static int read_page(struct scan *scan, const struct sort *sort, const char *pattern)
 {
@@ -145,7 +159,7 @@ static int show_key(struct scan *scan, const struct sort *sort, struct rlock__by
     struct rlock__reply reply;
     int code;
 
-    if (sort->skips_braces && (key.len == 0 || (key.at[0] == '{' && key.at[key.len - 1] == '}'))) {
+    if (!is_name(sort, key)) {
         return 0;
     }
     code = ask_key(scan, sort, key, false, &reply);

@@ -2,16 +2,11 @@
 /* rlock_admin_set_units() and rlock_admin_add_units(): how many units a semaphore has. */
 #include <rlock/admin.h>
 
+#include "admin/primaries.h"
 #include "client/lock.h"
+#include "lock/common.h"
 
-#define UNITS_MAX INT32_MAX
-
-static int read_none(struct rlock__call *call, const struct rlock__reply *reply)
-{
-    (void)call;
-    (void)reply;
-    return 0;
-}
+#define TOTAL_MAX INT32_MAX
 
 static int check(const struct rlock_handle *lock)
 {
@@ -23,21 +18,25 @@ static int check(const struct rlock_handle *lock)
     return code == 0 ? rlock__check_wait(lock, 0) : code;
 }
 
-/* What adds must not be sent twice. */
+/* A call that adds must not run twice, so the client never sends it again. */
 static int resize(const struct rlock_handle *lock, int64_t units, bool adds)
 {
     struct rlock__texts texts;
+    char name[96];
     struct rlock__call call = {.kind = RLOCK__COMMAND,
                                .spec = lock->spec,
                                .texts = &texts,
-                               .command.read = read_none,
+                               .command.read = rlock__read_nothing,
                                .command.once = adds};
 
     rlock__texts_begin(&texts);
     rlock__core_mutex_lock(&lock->client->mutex);
     lock->spec->ops->resize(lock->spec, units, adds, &call.command.cmd);
     rlock__core_mutex_unlock(&lock->client->mutex);
-    return rlock__run(lock->client, &call);
+    if (rlock__run(lock->client, &call) != 0) {
+        rlock__detail("lock %s: %s", rlock__spec_text(lock->spec, name), texts.detail);
+    }
+    return call.code;
 }
 
 int rlock_admin_set_units(struct rlock_handle *lock, int64_t units)
@@ -45,9 +44,9 @@ int rlock_admin_set_units(struct rlock_handle *lock, int64_t units)
     RLOCK__WHOLE;
     int code = check(lock);
 
-    if (code == 0 && (units < 0 || units > UNITS_MAX)) {
+    if (code == 0 && (units < 0 || units > TOTAL_MAX)) {
         code = rlock__fail(RLOCK_EINVAL, "units is %lld, must be 0 to %d", (long long)units,
-                           UNITS_MAX);
+                           TOTAL_MAX);
     }
     return code == 0 ? resize(lock, units, false) : code;
 }
@@ -57,9 +56,9 @@ int rlock_admin_add_units(struct rlock_handle *lock, int64_t units)
     RLOCK__WHOLE;
     int code = check(lock);
 
-    if (code == 0 && (units < -UNITS_MAX || units > UNITS_MAX)) {
+    if (code == 0 && (units < -TOTAL_MAX || units > TOTAL_MAX)) {
         code = rlock__fail(RLOCK_EINVAL, "units is %lld, must be %d to %d", (long long)units,
-                           -UNITS_MAX, UNITS_MAX);
+                           -TOTAL_MAX, TOTAL_MAX);
     }
     return code == 0 ? resize(lock, units, true) : code;
 }

@@ -50,7 +50,8 @@ static bool is_owner(struct rlock__bytes owner)
            strspn(owner.at + RLOCK__UUID_LEN + 1, "0123456789") == digits;
 }
 
-/* Whether it is a permit, as Redisson shows it to its users. */
+/* Whether it is a permit, as Redisson shows it to its users: rlock_inspect() shows permits so,
+ * too. */
 static bool is_permit(const struct rlock_handle *lock, const char *text)
 {
     return rlock__has_units(lock->spec) && strlen(text) == RLOCK__PERMIT_DIGITS &&
@@ -67,13 +68,12 @@ int rlock__text_read(const struct rlock_handle *lock, const char *text,
     if (text == NULL || strnlen(text, RLOCK_TEXT_SIZE) == RLOCK_TEXT_SIZE) {
         return rlock__fail(RLOCK_EINVAL, "text is NULL or too long");
     }
-    if (is_permit(lock, text)) { /* there, who has it may use it */
-        *ret_from = text;
-        return 0;
-    }
     is_detached = strncmp(text, head, len) == 0;
     (void)write_head(lock, 'h', head);
-    if ((!is_detached && strncmp(text, head, len) != 0) || !is_owner(rlock__bytes_of(text + len))) {
+    if (is_permit(lock, text)) {
+        len = 0;
+    } else if ((!is_detached && strncmp(text, head, len) != 0) ||
+               !is_owner(rlock__bytes_of(text + len))) {
         return rlock__fail(RLOCK_EINVAL,
                            "the text does not stand for a hold of this lock: its name and kind "
                            "must be those of the handle that wrote it");

@@ -169,8 +169,8 @@ struct rlock_ops {
     void (*force)(const struct rlock__spec *spec, const struct rlock__args *args,
                   struct rlock__cmd *ret_cmd);
 
-    /* With RLOCK__CAP_UNITS: sets how many units there are, or adds so many. No reader needs to
-     * read its reply. */
+    /* With RLOCK__CAP_UNITS: sets the number of units, or adds to it. The caller ignores the
+     * reply. NULL for other kinds. */
     void (*resize)(const struct rlock__spec *spec, int64_t units, bool adds,
                    struct rlock__cmd *ret_cmd);
 
@@ -183,8 +183,8 @@ struct rlock_ops {
     struct rlock__answer (*read_release)(const struct rlock__reply *reply);
     void (*read_inspect)(const struct rlock__reply *reply, struct rlock_info *ret_info,
                          struct rlock__buf *ret_seen);
-    /* Whether a holder, as read_inspect names it, is of the client with this UUID, though its name
-     * does not begin with that. NULL: no. */
+    /* Returns whether a client with this UUID has the holder that read_inspect named. NULL if the
+     * names of holders begin with the UUID. */
     bool (*is_of)(const char *holder, struct rlock__bytes uuid);
 };
 

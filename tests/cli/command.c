@@ -406,3 +406,11 @@ bool is_json_lines(const char *text)
     }
     return true;
 }
+
+void assert_says(const char *const *words, const char *text)
+{
+    struct command command = command_start(words);
+
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_contains(file_text(command.out), text);
+}

@@ -92,6 +92,10 @@ struct command hold_a(const char *renewed_lease);
 /* Ends a command whose child sleeps. */
 void end_command(const struct command *command);
 
+/* Fails unless the command with these words ends with 0, and its output has this text. */
+#define assert_command_says(text, ...) assert_says((const char *const[]){__VA_ARGS__, NULL}, text)
+void assert_says(const char *const *words, const char *text);
+
 void write_file(const char *path, const char *text, mode_t mode);
 
 /* Whether the text is one JSON value per line and nothing else. */

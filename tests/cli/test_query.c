@@ -363,17 +363,6 @@ COMMAND_TEST(info_tells_how_many_wait_for_a_fair_lock)
     end_command(&holder);
 }
 
-/* Whether standard output of these words is that text. */
-static void assert_says(const char *const *words, const char *text)
-{
-    struct command command = command_start(words);
-
-    assert_int_equal(command_wait(&command, 10000), 0);
-    assert_contains(file_text(command.out), text);
-}
-
-#define assert_command_says(text, ...) assert_says((const char *const[]){__VA_ARGS__, NULL}, text)
-
 /* A waiter is killed, and nobody asks for the lock again. */
 COMMAND_TEST(a_queue_of_the_dead_is_seen_and_removed)
 {
@@ -413,47 +402,6 @@ COMMAND_TEST(info_tells_how_many_read)
     assert_string_equal(file_text(info.out), "a: free, mode read\n");
     for (int i = 0; i < 3; i++) {
         end_command(&readers[i]);
-    }
-}
-
-static void expect_permits(const char *name)
-{
-    char key[64];
-
-    test_text(key, sizeof(key), "\"key\":\"%s\",\"locked\":true", name);
-    assert_command_says(" on ", "info", name);
-    assert_command_says(", 1 of 3 slots free\n", "info", name);
-    assert_command_says("\"slots\":3,\"slots_free\":1,", "info", "--json", name);
-    assert_command_says(", 1 of 3 slots free\n", "ls");
-    assert_command_says(key, "ls", "--json");
-    assert_command_says("\"slots\":3,\"slots_free\":1", "ls", "--json");
-}
-
-/* Their number is a string; and it may have been deleted. */
-COMMAND_TEST(permits_that_are_out_are_recognised)
-{
-    static const char *const names[] = {"a", "b{c}"}, *const keys[] = {"{a}", "b{c}"};
-
-    for (size_t i = 0; i < 2; i++) {
-        const char *name = names[i];
-        struct command holders[] = {
-            COMMAND("run", "--slots", "3", name, "--", "sleep", "60"),
-            COMMAND("run", "--slots", "3", name, "--", "sleep", "60"),
-        };
-
-        assert_true(TEST_EVENTUALLY(
-            test_server_int(fixture.server, "ZCARD %s:timeout", keys[i]) == 2, 10000));
-        expect_permits(name);
-        free(test_server_cmd(fixture.server, "DEL %s", name));
-        assert_command_says(" and 1 more, ", "info", name);
-        assert_command_says("broken, was held by ", "break", name);
-        for (size_t j = 0; j < 2; j++) {
-            (void)command_wait(&holders[j], 10000);
-        }
-        free(test_server_cmd(fixture.server, "SET %s 3", name));
-        assert_int_equal(COMMAND_STATUS("info", name), 65);
-        assert_command_says(": free, 3 of 3 slots free\n", "info", "--kind", "permits", name);
-        free(test_server_cmd(fixture.server, "DEL %s", name));
     }
 }
 

@@ -139,12 +139,12 @@ static void permit(struct fixture *f)
 
 static void spoil(struct fixture *f)
 {
-    test_server_do(f->server, "SET a 1");
+    test_server_do(f->server, "MSET a 1 permits text");
 }
 
 static void mend(struct fixture *f)
 {
-    test_server_do(f->server, "DEL a");
+    test_server_do(f->server, "DEL a permits");
 }
 
 static void refuse_all(struct fixture *f)
@@ -269,6 +269,21 @@ static void play_force(struct fixture *f)
         close_stage(&stage);
         test_server_do(f->server, "DEL a");
     }
+}
+
+/* What adds units is not sent again. */
+static void play_resize(struct fixture *f)
+{
+    const struct proxy_rule lost = {
+        .act = PROXY_CUT_REPLY, .command = "EVALSHA", .contains = "permits", .times = 1};
+    struct stage stage;
+
+    begin_scene(f, "an answer about units that is lost");
+    open_stage(&stage, f, opts_of(proxy_url(f->proxy)));
+    resize(&stage); /* the server knows the script from here on */
+    (void)proxy_add(f->proxy, &lost);
+    assert_code(record(ADD_UNITS, rlock_admin_add_units(stage.permits, 1)), RLOCK_EINDOUBT);
+    close_stage(&stage);
 }
 
 /* ---- Scenes: owners and kinds ---- */
@@ -470,6 +485,7 @@ FIXTURE_WITH_TEST(every_function_returns_each_code_that_it_lists_and_no_other, f
     play_silent(f);
     play_certificates();
     play_force(f);
+    play_resize(f);
     play_owners(f);
     play_arguments(f);
     play_groups(f);

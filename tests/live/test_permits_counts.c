@@ -125,6 +125,9 @@ PERMITS_TEST(only_permits_can_be_resized, f, .servers = 1)
     free(test_server_cmd(f->server, "SET " NAME " many"));
     assert_code(rlock_admin_set_units(lock, 1), RLOCK_EWRONGTYPE);
     assert_code(rlock_admin_add_units(lock, 1), RLOCK_EWRONGTYPE);
+    assert_detail("lock " NAME ": ");
+    free(test_server_cmd(f->server, "SET " NAME " 2147483000"));
+    assert_code(rlock_admin_add_units(lock, 1000), RLOCK_EREFUSED);
     free(test_server_cmd(f->server, "DEL " NAME));
 }
 

@@ -40,7 +40,7 @@ void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state)
     hold->state = state;
 }
 
-/* If the server may have more units of the number, the renewal in flight may leave the new ones
+/* If the server may have more units of this hold, the renewal in flight may leave the new ones
  * out. */
 static void units_granted(struct rlock__grant *grant, const struct rlock__call *call)
 {

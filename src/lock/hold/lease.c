@@ -32,7 +32,8 @@ uint32_t rlock__renewal_units(const struct rlock__grant *grant)
     if (!grant->uneven) {
         return RLOCK__UNITS_MAX;
     }
-    return turn != NULL && turn->kind == RLOCK__ACQUIRE && turn->request != NULL
+    return turn != NULL && turn->kind == RLOCK__ACQUIRE &&
+                   (turn->request != NULL || turn->acquire.look != NULL)
                ? rlock__call_units(turn)
                : 0;
 }
