@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is on the server says only in part which kind a lock is: a read/write lock has its mode, a
- * fair one those who wait, a fenced one its token, a semaphore its permits; all else is the same.
- * So each is asked for.
+ * The keys on the server show only in part which kind a lock is. A read/write lock has a mode, a
+ * fair lock has waiters, a fenced lock has a token, and a semaphore has permits. The other kinds
+ * look alike. So the command asks as a lock of each of these kinds.
  */
 #include "find.h"
 

@@ -55,7 +55,7 @@ static void print_info(const struct cli_options *opts, const char *name,
     print_rest(info);
 }
 
-/* A semaphore is if it has no free slot. */
+/* Whether an owner has to wait. A semaphore is busy if no slot is free. */
 static bool is_busy(const struct rlock_info *info)
 {
     return info->locked && info->units_free <= 0;

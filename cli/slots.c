@@ -14,16 +14,19 @@
 
 #define PATIENCE_S 1 /* for an answer, before the command starts */
 
-/* What is free may have changed when it is told. */
 static int set_slots(const struct cli_options *opts, struct rlock_client *client, const char *name,
                      int n)
 {
     struct rlock_handle *lock = NULL;
-    int code = rlock_permits_new(client, name, RLOCK_OPTS(.units = n > 0 ? n : 1), &lock);
+    int status = cli_lock_make(opts, client, name, &lock);
 
-    code = code == 0 ? rlock_admin_set_units(lock, n) : code;
+    if (status == CLI_EXIT_OK) {
+        const int code = rlock_admin_set_units(lock, n);
+
+        status = code == 0 ? CLI_EXIT_OK : cli_fail(opts, name, code);
+    }
     (void)rlock_free(lock);
-    return code == 0 ? CLI_EXIT_OK : cli_fail(opts, name, code);
+    return status;
 }
 
 int cli_slots(struct cli_options *opts)
@@ -36,6 +39,7 @@ int cli_slots(struct cli_options *opts)
     if (n == CLI_NO_NUMBER) {
         return cli_usage("'%s' is not a number of slots", opts->operands[1]);
     }
+    (void)cli_kind_set(opts, (char[]){"permits"});
     status = cli_client_open(opts, &sink, &client);
     if (status == CLI_EXIT_OK) {
         status = set_slots(opts, client, opts->operands[0], n);
@@ -44,7 +48,7 @@ int cli_slots(struct cli_options *opts)
     return status;
 }
 
-/* What the server says. It outlives the call: the answer may be late. */
+/* The server's answer. Static, because it may come after the caller has stopped waiting. */
 static struct {
     sem_t is_there;
     struct rlock_info info;
@@ -71,8 +75,8 @@ void cli_slots_compare(const struct cli_options *opts, struct rlock_handle *lock
     if (sem_timedwait(&answer.is_there, &until) == 0 && answer.info.units != 0 &&
         answer.info.units != opts->slots) {
         cli_say(opts, name,
-                "the server has %" PRId64 " slots, and --slots %" PRId64
-                " changes nothing: see rlock slots",
+                "the server has %" PRId64 " slots, so --slots %" PRId64
+                " has no effect (rlock slots changes the number)",
                 answer.info.units, opts->slots);
     }
 }

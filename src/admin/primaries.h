@@ -16,7 +16,7 @@ int rlock__primaries_check(struct rlock_client *client, bool is_fn_set);
  * End with rlock__primaries_fini(), whatever it returns. */
 int rlock__primaries_find(struct rlock_client *client, struct rlock__primaries *ret_primaries);
 void rlock__primaries_fini(struct rlock__primaries *primaries);
-/* For a command whose answer says nothing else: rlock__call.command.read. */
+/* Reads the answer of a command that returns nothing but success. */
 int rlock__read_nothing(struct rlock__call *call, const struct rlock__reply *reply);
 
 #endif

@@ -136,21 +136,17 @@ static int try_steps(struct rlock__diagnosis *d, const struct kind *kind, struct
     return code;
 }
 
-/* Gives a semaphore a number that ends, and its permits with it, if the diagnosis is killed. */
+/* Gives a semaphore a number with a TTL, which its permits get too. If the diagnosis is killed, the
+ * server deletes them. */
 static void limit(struct rlock__diagnosis *d, const struct rlock_handle *lock)
 {
-    struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
 
-    rlock__cmd_arg(&cmd, rlock__bytes_of("SET"));
-    rlock__cmd_arg(&cmd, lock->spec->key);
-    rlock__cmd_arg(&cmd, rlock__bytes_of("2"));
-    rlock__cmd_arg(&cmd, rlock__bytes_of("PX"));
-    rlock__cmd_arg(&cmd, rlock__bytes_of("60000"));
-    (void)rlock__asker_ask(&d->asker, &cmd, &reply);
+    (void)rlock__asker_words(&d->asker, &reply, "SET", lock->spec->key.at, "2", "PX", "60000",
+                             NULL);
 }
 
-/* Deletes what has no TTL: the number of a fenced lock, and a semaphore. */
+/* Deletes what unlocks leave: the number of a fenced lock, and a semaphore. */
 static void forget_number(struct rlock__diagnosis *d, const struct rlock_handle *lock)
 {
     struct rlock__buf key = {0};

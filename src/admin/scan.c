@@ -52,18 +52,17 @@ static const struct sort {
     {"zset", "", ":timeout", &rlock__permits_ops, &rlock__script_permits_inspect, WITH_BRACES},
 };
 
-/* Whether the sort names locks so. What has braces around all of it is the name within them: a key
- * does not tell these two names apart. */
+/* Whether the sort names locks so. If a name has braces around all of it, its keys are those of the
+ * name within them: the scan reports that name. */
 static bool is_name(const struct sort *sort, struct rlock__bytes key)
 {
-    const char *brace = key.len > 0 ? memchr(key.at, '{', key.len) : NULL;
-    const size_t at = brace != NULL ? (size_t)(brace - key.at) : 0;
+    const bool has_braces = key.len > 0 && memchr(key.at, '{', key.len) != NULL;
 
-    if (brace == NULL || sort->names == ANY) {
+    if (!has_braces || sort->names == ANY) {
         return key.len > 0 && sort->names != WITH_BRACES;
     }
     return sort->names == WITH_BRACES &&
-           (at > 0 || key.at[key.len - 1] != '}' || memchr(key.at + 1, '{', key.len - 1) != NULL);
+           (key.at[key.len - 1] != '}' || memchr(key.at + 1, '{', key.len - 1) != NULL);
 }
 
 static int read_page(struct scan *scan, const struct sort *sort, const char *pattern)

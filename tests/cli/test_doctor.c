@@ -33,6 +33,13 @@ static const char *user_of_the_page(void)
     return line;
 }
 
+static void end_without_refusal(struct command *command)
+{
+    assert_int_equal(command_wait(command, 10000), 0);
+    assert_null(strstr(file_text(command->err), "NOPERM"));
+    assert_null(strstr(file_text(command->err), "warning: "));
+}
+
 COMMAND_TEST(the_rights_of_the_page_suffice_for_every_kind)
 {
     const char *const conf[] = {user_of_the_page(), NULL};
@@ -52,12 +59,8 @@ COMMAND_TEST(the_rights_of_the_page_suffice_for_every_kind)
         assert_int_equal(COMMAND_STATUS("info", "--url", url, "--kind", kinds[i], "app:a"), 0);
         assert_int_equal(COMMAND_STATUS("info", "--url", url, "app:a"),
                          strcmp(kinds[i], "setnx") == 0 ? 65 : 0);
-        assert_int_equal(command_wait(&holder, 10000), 0);
-        assert_int_equal(command_wait(&waiter, 10000), 0);
-        assert_null(strstr(file_text(holder.err), "NOPERM"));
-        assert_null(strstr(file_text(holder.err), "warning: "));
-        assert_null(strstr(file_text(waiter.err), "NOPERM"));
-        assert_null(strstr(file_text(waiter.err), "warning: "));
+        end_without_refusal(&holder);
+        end_without_refusal(&waiter);
     }
     assert_int_equal(COMMAND_STATUS("run", "--url", url, "other", "--", "true"), 65);
     doctor = COMMAND("doctor", "--url", url, "--prefix", "app:");
@@ -80,12 +83,8 @@ COMMAND_TEST(the_rights_of_the_page_suffice_for_permits)
     assert_true(TEST_EVENTUALLY(is_held("{app:a}:timeout"), 10000));
     waiter = COMMAND("run", "--verbose", "--url", url, "--slots", "1", "app:a", "--", "true");
     assert_int_equal(COMMAND_STATUS("info", "--check", "--url", url, "app:a"), 123);
-    assert_int_equal(command_wait(&holder, 10000), 0);
-    assert_int_equal(command_wait(&waiter, 10000), 0);
-    assert_null(strstr(file_text(holder.err), "NOPERM"));
-    assert_null(strstr(file_text(holder.err), "warning: "));
-    assert_null(strstr(file_text(waiter.err), "NOPERM"));
-    assert_null(strstr(file_text(waiter.err), "warning: "));
+    end_without_refusal(&holder);
+    end_without_refusal(&waiter);
     free(test_server_cmd(fixture.server, "DEL app:a"));
 }
 

@@ -9,7 +9,8 @@ COMMAND_TEST(the_number_of_slots_is_the_servers)
     assert_int_equal(COMMAND_STATUS("run", "--slots", "2", "a", "--", "true"), 0);
     command = COMMAND("run", "--slots", "3", "a", "--", "true");
     assert_int_equal(command_wait(&command, 10000), 0);
-    assert_contains(file_text(command.err), "a: the server has 2 slots, and --slots 3 changes");
+    assert_contains(file_text(command.err),
+                    "a: the server has 2 slots, so --slots 3 has no effect");
     assert_int_equal(COMMAND_STATUS("slots", "a", "3"), 0);
     assert_int_equal(test_server_int(fixture.server, "GET a"), 3);
     command = COMMAND("run", "--slots", "3", "a", "--", "true");

@@ -34,10 +34,12 @@ void sim_check_ears(struct sim_world *world);
 
 /* After a call: what it leaves behind. */
 void sim_note_ended(struct sim_user *user);
-/* Its owner has given up all levels of it, and does not know when the server lets go of it. */
 /* Whether the client releases the number, of which its owner has nothing any more. */
 bool sim_is_released(const struct sim_client *client, uint64_t number);
+/* Its owner has given up all levels of it, and does not know when the server lets go of it. */
 void sim_note_given_up(struct sim_user *user, unsigned side, int64_t since);
+/* The same, if the client says when that is at the latest. */
+void sim_note_free_by(struct sim_user *user, unsigned side, int64_t since, int64_t free_by);
 /* Whether the owner's client lives, and releases its number. */
 bool sim_is_given_up(const struct sim_world *world, struct sim_view owner);
 /* Whether a release may have reserved the lock for this owner, although its call has ended. Its

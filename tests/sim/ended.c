@@ -20,26 +20,33 @@ static void note(struct sim_client *client, uint64_t number, int64_t until)
     client->ended[client->n_ended++ % SIM_ENDED] = (struct sim_ended){number, until};
 }
 
-void sim_note_given_up(struct sim_user *user, unsigned side, int64_t since)
+void sim_note_free_by(struct sim_user *user, unsigned side, int64_t since, int64_t free_by)
 {
     struct sim_hold *hold = &user->holds[side];
-    const struct rlock__hold *row = sim_find_hold(user->client, hold->number);
+
+    hold->given_up = hold->number;
+    hold->given_key = user->key;
+    hold->free_by = free_by;
+    hold->since = since;
+    hold->rests = false;
+    hold->idle_since = user->client->world->now;
+}
+
+void sim_note_given_up(struct sim_user *user, unsigned side, int64_t since)
+{
+    const struct sim_config *config = &user->client->world->config;
+    const struct rlock__hold *row = sim_find_hold(user->client, user->holds[side].number);
+    int64_t free_by;
 
     if (row != NULL && row->state == RLOCK__HOLD_HELD && row->grant != NULL) {
-        hold->given_up = hold->number;
-        hold->given_key = user->key;
         /* an unlock that does not wait promises no time: a renewal may be on its way, or be sent
          * again since the server forgot its script */
-        hold->free_by = row->grant->free_by +
-                        (user->call.sends ? 4 * user->client->world->config.delay_max : 0);
-        if (user->client->world->config.other != NULL && side == 1) {
+        free_by = row->grant->free_by + (user->call.sends ? 4 * config->delay_max : 0);
+        if (config->other != NULL && side == 1) {
             /* the owner may have read meanwhile: then the key has the longer lease of the two */
-            hold->free_by = rlock__max(hold->free_by,
-                                       sim_clock(user->client) + user->client->world->config.lease);
+            free_by = rlock__max(free_by, sim_clock(user->client) + config->lease);
         }
-        hold->since = since;
-        hold->rests = false;
-        hold->idle_since = user->client->world->now;
+        sim_note_free_by(user, side, since, free_by);
     }
 }
 

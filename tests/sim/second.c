@@ -76,19 +76,6 @@ static void check_code(const struct sim_user *user, int code)
     }
 }
 
-/* The owner's take ended at the same moment, and the core has forgotten the hold. */
-static void note_doubt(struct sim_user *user)
-{
-    struct sim_hold *hold = &user->holds[user->second.side];
-
-    hold->given_up = hold->number;
-    hold->given_key = user->key;
-    hold->free_by = user->second.texts.facts.free_at;
-    hold->since = user->second.began_at;
-    hold->rests = false;
-    hold->idle_since = user->client->world->now;
-}
-
 void sim_second_done(struct sim_user *user)
 {
     struct sim_client *client = user->client;
@@ -106,7 +93,9 @@ void sim_second_done(struct sim_user *user)
     if (hold->depth == 0 && hold->view != NULL) {
         sim_note_given_up(user, user->second.side, user->second.began_at);
         if (code == RLOCK_EINDOUBT && sim_find_hold(client, hold->number) == NULL) {
-            note_doubt(user);
+            /* the owner's take ended at the same moment, and the core has forgotten the hold */
+            sim_note_free_by(user, user->second.side, user->second.began_at,
+                             user->second.texts.facts.free_at);
         }
         hold->view = rlock__view_unref(hold->view);
         hold->begun = false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nested levels, and attempts in doubt: what a later answer must not do. */
+#include "lock/hold/renew.h"
 #include "support/alone.h"
 #include "support/test.h"
 
@@ -140,6 +141,39 @@ TEST(a_call_that_waits_for_a_level_ends_when_its_hold_is_lost)
     rlock__core_forced(&s.core, first.number, NOW);
     assert_int_equal(second.step, RLOCK__COMPLETE);
     assert_int_equal(second.code, RLOCK_ELOST);
+    rlock__core_abandon(&s.core);
+    (void)rlock__view_unref(first.view);
+    s.core.done = NULL;
+    rlock__core_fini(&s.core);
+    (void)rlock__spec_unref(spec);
+    (void)rlock__spec_unref(s.spec);
+}
+
+/* The call has no request any more: it looks whether the slot is still on its way. */
+TEST(a_renewal_asks_for_the_units_of_a_grant_whose_slot_is_looked_at)
+{
+    static struct alone_scene s;
+    const struct rlock__tuning tuning = {.units = 3};
+    struct rlock__request look = {0};
+    struct rlock__call first, second;
+    struct rlock__spec *spec;
+    struct rlock__hold *hold;
+
+    alone_open(&s, NOW);
+    spec = rlock__spec_new(&s.core, &rlock__permits_ops, rlock__bytes_of("b"), &tuning);
+    first = second = alone_call(&s, RLOCK__ACQUIRE);
+    first.spec = second.spec = spec;
+    rlock__core_begin(&s.core, &first, NOW);
+    alone_answer(&s.core, 2, (const int64_t[]){1, 2}, NOW);
+    hold = rlock__hold_by_number(&s.core, first.number);
+    second.hold = hold;
+    second.acquire.target = second.acquire.units = 2;
+    hold->grant->uneven = true;
+    hold->turn = &second;
+    assert_int_equal(rlock__renewal_units(hold->grant), 0);
+    second.acquire.look = &look;
+    assert_int_equal(rlock__renewal_units(hold->grant), 3);
+    hold->turn = NULL;
     rlock__core_abandon(&s.core);
     (void)rlock__view_unref(first.view);
     s.core.done = NULL;
