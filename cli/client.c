@@ -116,7 +116,7 @@ int cli_lock_make(const struct cli_options *opts, struct rlock_client *client, c
 {
     const struct rlock_opts *lock_opts =
         RLOCK_OPTS(.max_hold_ms = opts->max_hold_ms, .fair_slot_ms = opts->fair_slot_ms,
-                   .units = cli_is_kind(opts, "permits") && opts->slots == 0 ? 1 : opts->slots,
+                   .units = cli_has_slots(opts) && opts->slots == 0 ? 1 : opts->slots,
                    .flags = opts->no_reentry ? RLOCK_LOCK_NO_REENTRY : 0);
     cli_new_fn *make = opts->kind != NULL ? opts->kind->make : rlock_reentrant_new;
     const int code = make(client, name, lock_opts, ret_lock);

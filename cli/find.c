@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The keys on the server show only in part which kind a lock is. A read/write lock has a mode, a
- * fair lock has waiters, a fenced lock has a token, and a semaphore has permits. The other kinds
- * look alike. So the command asks as a lock of each of these kinds.
+ * fair lock has waiters, a fenced lock has a token, and a semaphore of either kind has units that
+ * are held. The other kinds look alike. So the command asks as a lock of each of these kinds.
  */
 #include "find.h"
 
@@ -48,12 +48,23 @@ static int permits_new(struct rlock_client *client, const char *name, const stru
     return rlock_permits_new(client, name, RLOCK_OPTS(.units = 1), ret_lock);
 }
 
-/* If no permit is out, the string may belong to another program. */
-static void find_permits(struct found *found, struct rlock_client *client, const char *name)
+static int semaphore_new(struct rlock_client *client, const char *name,
+                         const struct rlock_opts *opts, struct rlock_handle **ret_lock)
 {
-    const struct found permits = ask_as(permits_new, client, name);
+    (void)opts;
+    return rlock_semaphore_new(client, name, RLOCK_OPTS(.units = 1), ret_lock);
+}
 
-    prefer(found, permits, permits.info.locked);
+/* If no unit is held, the string may belong to another program. */
+static void find_units(struct found *found, struct rlock_client *client, const char *name)
+{
+    cli_new_fn *const makes[] = {permits_new, semaphore_new};
+
+    for (size_t i = 0; i < 2 && !found->info.locked; i++) {
+        const struct found other = ask_as(makes[i], client, name);
+
+        prefer(found, other, other.info.locked);
+    }
 }
 
 static void find_kind(struct found *found, struct rlock_client *client, const char *name)
@@ -75,7 +86,7 @@ static void find_kind(struct found *found, struct rlock_client *client, const ch
     found->info.token = other.info.token;
     prefer(found, other, false);
     if (!found->info.locked && found->info.waiters == 0) { /* the number may have been deleted */
-        find_permits(found, client, name);
+        find_units(found, client, name);
     }
 }
 
@@ -104,7 +115,7 @@ int cli_lock_find(const struct cli_options *opts, struct rlock_client *client, c
         int code = rlock_inspect(found.lock, &found.info);
 
         if (code == RLOCK_EWRONGTYPE && opts->kind == NULL) {
-            find_permits(&found, client, name);
+            find_units(&found, client, name);
             code = found.info.locked ? 0 : rlock_inspect(found.lock, &found.info);
         }
         status = code == 0 ? 0 : cli_fail(opts, name, code);

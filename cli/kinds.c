@@ -12,7 +12,7 @@ static const struct cli_kind kinds[] = {
     {"spin", rlock_spin_new},           {"fenced", rlock_fenced_new},
     {"fair", rlock_fair_new},           {"read", rlock_read_new},
     {"write", rlock_write_new},         {"setnx", rlock_setnx_new},
-    {"permits", rlock_permits_new},
+    {"permits", rlock_permits_new},     {"semaphore", rlock_semaphore_new},
 };
 
 const char *cli_kind_set(struct cli_options *opts, char *value)
@@ -24,7 +24,7 @@ const char *cli_kind_set(struct cli_options *opts, char *value)
         }
     }
     return "is not a kind of lock (reentrant, non-reentrant, spin, fenced, fair, read, write, "
-           "setnx, permits)";
+           "setnx, permits, semaphore)";
 }
 
 bool cli_kind_of_text(struct cli_options *opts, const char *text)
@@ -42,6 +42,11 @@ bool cli_kind_of_text(struct cli_options *opts, const char *text)
 bool cli_is_kind(const struct cli_options *opts, const char *name)
 {
     return opts->kind != NULL && strcmp(opts->kind->name, name) == 0;
+}
+
+bool cli_has_slots(const struct cli_options *opts)
+{
+    return cli_is_kind(opts, "permits") || cli_is_kind(opts, "semaphore");
 }
 
 const char *cli_shared_set(struct cli_options *opts, char *value)

@@ -236,12 +236,17 @@ static int check_options(struct cli_options *opts, enum cli_verb verb)
     if (opts->fair_slot_ms != 0 && !cli_is_kind(opts, "fair")) {
         return cli_usage("--fair-slot requires --kind fair");
     }
-    if (opts->slots != 0 && !cli_is_kind(opts, "permits")) {
-        return cli_usage("--slots requires --kind permits, or no --kind");
+    if (opts->slots != 0 && !cli_has_slots(opts)) {
+        return cli_usage("--slots requires --kind permits or semaphore, or no --kind");
     }
-    if (cli_is_kind(opts, "permits") && opts->slots == 0 && opts->adopt == NULL &&
+    if (cli_has_slots(opts) && opts->slots == 0 && opts->adopt == NULL &&
         (verb == CLI_RUN || verb == CLI_ACQUIRE)) {
-        return cli_usage("--kind permits requires --slots N: how many there are");
+        return cli_usage("--kind %s requires --slots N: how many there are", opts->kind->name);
+    }
+    if (cli_is_kind(opts, "semaphore") && (opts->lease_ms != 0 || opts->at_least_ms != 0 ||
+                                           (verb == CLI_ACQUIRE && opts->keep == 0))) {
+        return cli_usage("a semaphore is always renewed: --lease and --at-least do not apply, and "
+                         "acquire requires --keep");
     }
     if (opts->lease_ms != 0 && opts->renewed_lease_ms != 0) {
         return cli_usage(

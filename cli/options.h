@@ -63,7 +63,7 @@ struct cli_options {
     int64_t max_hold_ms;
     int64_t max_lease_ms; /* RedLock: 0 the library's default, negative off */
     int64_t fair_slot_ms; /* 0: the library's default */
-    int64_t slots;        /* of permits; 0: not told */
+    int64_t slots;        /* of a semaphore; 0: not told */
     int64_t at_least_ms;  /* 0: no longer than the command runs */
     const char *adopt;    /* a text; NULL: none */
     int keep;             /* the process for which a keeper holds the lock; 0: there is no keeper */
@@ -98,6 +98,8 @@ const char *cli_slots_set(struct cli_options *opts, char *value);
 int cli_number_of(const char *value, long least, long most);
 /* Whether the options name this kind. */
 bool cli_is_kind(const struct cli_options *opts, const char *name);
+/* Whether they name a kind of which several processes hold slots. */
+bool cli_has_slots(const struct cli_options *opts);
 
 /* Erases what is secret, and frees. */
 void cli_options_fini(struct cli_options *opts);

@@ -39,7 +39,11 @@ int cli_slots(struct cli_options *opts)
     if (n == CLI_NO_NUMBER) {
         return cli_usage("'%s' is not a number of slots", opts->operands[1]);
     }
-    (void)cli_kind_set(opts, (char[]){"permits"});
+    if (opts->kind == NULL) {
+        (void)cli_kind_set(opts, (char[]){"permits"});
+    } else if (!cli_has_slots(opts)) {
+        return cli_usage("--kind %s has no slots: permits or semaphore", opts->kind->name);
+    }
     status = cli_client_open(opts, &sink, &client);
     if (status == CLI_EXIT_OK) {
         status = set_slots(opts, client, opts->operands[0], n);
@@ -61,13 +65,14 @@ static void on_answer(struct rlock_op *op, void *unused)
     (void)sem_post(&answer.is_there);
 }
 
-/* Unlike rlock_inspect(), the async call does not look for the holders' machines. */
+/* Unlike rlock_inspect(), the async call does not look for the holders' machines. Nothing on the
+ * server says how many units a semaphore has: Redisson clients may hold some. */
 void cli_slots_compare(const struct cli_options *opts, struct rlock_handle *lock, const char *name)
 {
     struct timespec until;
 
-    if (opts->slots == 0 || clock_gettime(CLOCK_REALTIME, &until) != 0 ||
-        sem_init(&answer.is_there, 0, 0) != 0 ||
+    if (opts->slots == 0 || cli_is_kind(opts, "semaphore") ||
+        clock_gettime(CLOCK_REALTIME, &until) != 0 || sem_init(&answer.is_there, 0, 0) != 0 ||
         rlock_inspect_async(lock, on_answer, NULL, NULL) != 0) {
         return;
     }

@@ -88,8 +88,17 @@ func (c *Client) SetNX(name string, opts ...LockOption) *Lock {
 // Permits makes a semaphore of that many permits: at most so many are held at a time. Redisson's RPermitExpirableSemaphore. A
 // call takes one of them, or Units. If the server has a number of its permits, that one counts.
 func (c *Client) Permits(name string, units int64, opts ...LockOption) *Lock {
-	number := func(opts *lockOptions) { opts.c.units = C.int64_t(units) }
-	return c.named((*C.glue_new_fn)(C.rlock_permits_new), name, append([]LockOption{number}, opts...))
+	return c.named((*C.glue_new_fn)(C.rlock_permits_new), name, numbered(units, opts))
+}
+
+// Semaphore makes a semaphore of that many units. Redisson's RSemaphore. It is like Permits, but its units have no Lease, and
+// cannot be extended.
+func (c *Client) Semaphore(name string, units int64, opts ...LockOption) *Lock {
+	return c.named((*C.glue_new_fn)(C.rlock_semaphore_new), name, numbered(units, opts))
+}
+
+func numbered(units int64, opts []LockOption) []LockOption {
+	return append([]LockOption{func(opts *lockOptions) { opts.c.units = C.int64_t(units) }}, opts...)
 }
 
 // Fenced makes a reentrant lock. Each of its holds has a token that is larger than all earlier ones.
@@ -207,7 +216,7 @@ func Lease(d time.Duration) TakeOption {
 	return func(t *take) { t.lease = milliseconds(d) }
 }
 
-// Units takes so many permits, all or none; at most 1000. The unlock gives them back together.
+// Units takes so many units of permits or a semaphore, all or none; at most 1000. The unlock gives them back together.
 func Units(n int64) TakeOption {
 	return func(t *take) { t.units = C.int64_t(n) }
 }
@@ -309,8 +318,8 @@ type Info struct {
 	DeadWaiters int           // fair: dead waiters among them
 	Holder      string        // the first holder, as "uuid:number"
 	Mode        string        // read/write: "read" or "write"
-	Units       int64         // permits: how many there are
-	UnitsFree   int64         // permits: how many of them are free
+	Units       int64         // permits, semaphore: how many there are
+	UnitsFree   int64         // permits, semaphore: how many of them are free
 }
 
 // Inspect asks the server about the lock.

@@ -55,28 +55,33 @@ func TestGoroutinesExcludeEachOther(t *testing.T) {
 	}
 }
 
-func TestPermitsAreTakenUntilNoneIsLeft(t *testing.T) {
+func TestUnitsAreTakenUntilNoneIsLeft(t *testing.T) {
 	client := opened(t)
-	first, second := client.Permits("permits", 3), client.Permits("permits", 3)
-	two, err := first.Lock(background, Units(2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := second.TryLock(background, Units(2)); !errors.Is(err, ErrBusy) {
-		t.Error(err)
-	}
-	if info, err := second.Inspect(background); err != nil || info.Units != 3 || info.UnitsFree != 1 {
-		t.Error(info, err)
-	}
-	if err := two.Unlock(); err != nil {
-		t.Error(err)
-	}
-	three, err := second.TryLock(background, Units(3))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := three.Unlock(); err != nil {
-		t.Error(err)
+	for _, locks := range [][2]*Lock{
+		{client.Permits("permits", 3), client.Permits("permits", 3)},
+		{client.Semaphore("semaphore", 3), client.Semaphore("semaphore", 3)},
+	} {
+		first, second := locks[0], locks[1]
+		two, err := first.Lock(background, Units(2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := second.TryLock(background, Units(2)); !errors.Is(err, ErrBusy) {
+			t.Error(err)
+		}
+		if info, err := second.Inspect(background); err != nil || info.Units != 3 || info.UnitsFree != 1 {
+			t.Error(info, err)
+		}
+		if err := two.Unlock(); err != nil {
+			t.Error(err)
+		}
+		three, err := second.TryLock(background, Units(3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := three.Unlock(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -73,7 +73,7 @@ var kindNames = [C.RLOCK_STATS_KINDS]string{
 	C.RLOCK_KIND_REENTRANT: "reentrant", C.RLOCK_KIND_NONREENTRANT: "nonreentrant", C.RLOCK_KIND_SPIN: "spin",
 	C.RLOCK_KIND_FENCED: "fenced", C.RLOCK_KIND_FAIR: "fair", C.RLOCK_KIND_READ: "read", C.RLOCK_KIND_WRITE: "write",
 	C.RLOCK_KIND_MULTI: "multi", C.RLOCK_KIND_REDLOCK: "redlock", C.RLOCK_KIND_SETNX: "setnx",
-	C.RLOCK_KIND_PERMITS: "permits",
+	C.RLOCK_KIND_PERMITS: "permits", C.RLOCK_KIND_SEMAPHORE: "semaphore",
 }
 
 // Stats returns the counts of the client. It asks no server.

@@ -39,7 +39,7 @@ _rlock() {
     done
     case $before in
         --password-file | --sentinel-password-file | --cacert | --cert | --key) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
-        --kind) words='reentrant non-reentrant spin fenced fair read write setnx permits' ;;
+        --kind) words='reentrant non-reentrant spin fenced fair read write setnx permits semaphore' ;;
         --keep) words=$$ ;;
         --wait | -w | --lease | --at-least | --renewed-lease | --max-hold | --fair-slot | --max-lease) words='300ms 2s 1m 1h' ;;
         *)

@@ -33,8 +33,8 @@ typedef int rlock_found_fn(const struct rlock_found *found, void *payload);
  * Lists the locks on the server, with SCAN. It treats a hash as a lock if its field names look like
  * those of holders ("uuid:number"), and calls fn for every such lock. It also calls fn for every
  * free fair lock that has waiters in its queue. Then info->locked is 0, and info->dead_waiters is
- * the number of dead waiters. It calls fn for a semaphore if some of its permits are out. The scan
- * may report a lock twice. It does not report setnx locks: a string may be anything.
+ * the number of dead waiters. It calls fn for permits and a semaphore if some units are held. The
+ * scan may report a lock twice. It does not report setnx locks: a string may be anything.
  * pattern: as for SCAN MATCH, for the part after the client's key_prefix; NULL for all.
  * In a cluster, and behind Sentinels, the client asks the primaries one after the other. If it
  * cannot ask one, it still asks the others, and returns that failure. If a key moves meanwhile, the
@@ -51,7 +51,8 @@ RLOCK_API int rlock_admin_scan(struct rlock_client *client, const char *pattern,
  * held: if more are held than there are, no call gets any until enough of them are given back. The
  * number on the server counts for all clients. The option rlock_opts.units of a handle is another
  * number: it counts if the server has none, and no call may ask for more units than that.
- * lock: of permits. units: 0 to 2147483647.
+ * lock: permits; or a semaphore, where units that Redisson clients hold come on top of the number.
+ * units: 0 to 2147483647.
  * Blocks. I/O: one round trip within op_timeout_ms. In a cluster, and behind Sentinels, the call
  * does not wait until replicas have the number: a failover may lose it. After a failure call it
  * again.
@@ -63,7 +64,7 @@ RLOCK_API int rlock_admin_set_units(struct rlock_handle *lock, int64_t units);
 /*
  * Adds units to a semaphore, or removes some if units is negative (Redisson's addPermits()). If the
  * server has no number, this begins with no free units.
- * lock: of permits. units: -2147483647 to 2147483647.
+ * lock: permits or a semaphore. units: -2147483647 to 2147483647.
  * Blocks. I/O: one round trip within op_timeout_ms, as with rlock_admin_set_units().
  * Returns 0, or RLOCK_EINDOUBT: the units may be added, so look with rlock_inspect() before you
  * call again. RLOCK_EINVAL, ENOTSUP, ECONN, EAUTH, ETLS, EPERM, EREFUSED, EWRONGTYPE, ECLOSED,

@@ -89,14 +89,14 @@ struct rlock_leader_opts {
  * Makes a candidate for the lock. The candidate waits for the lock in the background. When it gets
  * the lock, it is the leader. After each term it pauses for rest_ms, and then waits again. The
  * client renews the hold. Each candidate has an owner id of its own.
- * lock: any kind except a read lock, or a lock made of read locks. The candidate keeps a reference
- * to it. Use the lock's name for this election alone.
+ * lock: any kind except read, permits and semaphore, or a lock made of read locks. The candidate
+ * keeps a reference to it. Use the lock's name for this election alone.
  * opts: NULL for the defaults.
  * ret_leader: written before on_term runs. The caller must free it with rlock_leader_free().
  * If an attempt fails, for example because the server refuses it, the candidate writes a line to
  * the log, and tries again after rest_ms.
- * Returns 0, or RLOCK_EINVAL, ECLOSED, EFORKED, ENOMEM; RLOCK_ENOTSUP for a read lock. The call
- * does not wait.
+ * Returns 0, or RLOCK_EINVAL, ECLOSED, EFORKED, ENOMEM; RLOCK_ENOTSUP for another kind. The
+ * call does not wait.
  */
 RLOCK_API RLOCK_CHECK_RESULT int rlock_leader_new(struct rlock_handle *lock,
                                                   const struct rlock_leader_opts *opts,

@@ -58,31 +58,29 @@
 extern "C" {
 #endif
 
-#ifndef RLOCK_API
 #ifdef RLOCK_PLAIN
 /* Empty: plain declarations have no attributes. */
 #define RLOCK_API
-#else
+/* Empty. */
+#define RLOCK_CHECK_RESULT
+/* Empty. */
+#define RLOCK_FILLS(n)
+#endif
+
+#ifndef RLOCK_API
 /* Marks a function as part of the library's interface. Define it before you include this header to
  * override it. */
 #define RLOCK_API __attribute__((visibility("default")))
 #endif
-#endif
 
 #ifndef RLOCK_CHECK_RESULT
-#ifdef RLOCK_PLAIN
-/* Empty: plain declarations have no attributes. */
-#define RLOCK_CHECK_RESULT
-#else
 /* Marks a function whose result the caller must check, because only the result says whether the
  * call took the lock. The compiler warns if a program ignores it; gcc warns even after a cast to
  * void. Define it before you include this header to override it. */
 #define RLOCK_CHECK_RESULT __attribute__((warn_unused_result))
 #endif
-#endif
 
-#ifndef RLOCK_FILLS
-#if defined(__has_attribute) && !defined(RLOCK_PLAIN)
+#if !defined(RLOCK_FILLS) && defined(__has_attribute)
 #if __has_attribute(access)
 /* Marks the n-th argument as a struct. The caller sets its size before the call; gcc warns if
  * nothing has set it. Define it before you include this header to override it. */
@@ -90,9 +88,8 @@ extern "C" {
 #endif
 #endif
 #ifndef RLOCK_FILLS
-/* Empty: this compiler or parser does not know the attribute. */
+/* Empty: this compiler does not know the attribute. */
 #define RLOCK_FILLS(n)
-#endif
 #endif
 
 /*
@@ -562,7 +559,8 @@ struct rlock_opts {
                                 toward new grants; equal for all users of the lock; negative: off,
                                 for servers that lose nothing (fsync always); default 30000 */
     uint64_t flags;         /* RLOCK_LOCK_…; default 0 */
-    int64_t units; /* permits: required; how many, if the server has no number; 1 to 2147483647 */
+    int64_t units; /* permits, semaphore: required; how many, if the server has no number; 1 to
+                      2147483647 */
 };
 
 /*
@@ -660,10 +658,19 @@ RLOCK_API int rlock_setnx_new(struct rlock_client *client, const char *name,
  *   - Each permit has a lease by the server's clock. A dead holder's permits are free at its end.
  *   - The number on the server counts. If there is none, the first call makes it rlock_opts.units.
  *   - Waiters get permits in no particular order. A call for many units may wait for long.
- *   - Multi-locks and RedLocks take no permits. Only a hold of one unit can be detached.
+ *   - Multi-locks and RedLocks take no units. Only a hold of one unit can be detached.
  */
 RLOCK_API int rlock_permits_new(struct rlock_client *client, const char *name,
                                 const struct rlock_opts *opts, struct rlock_handle **ret_lock);
+
+/*
+ * Makes a semaphore: like permits, at most so many units are held at a time. Redisson's RSemaphore.
+ *   - The number does not name the holders. So this library records its own units beside it: they
+ *     are renewed, and free after a lease if their process died. Redisson's stay lost then.
+ *   - A lease_ms returns RLOCK_EINVAL. A hold cannot be extended or handed over (RLOCK_ENOTSUP).
+ */
+RLOCK_API int rlock_semaphore_new(struct rlock_client *client, const char *name,
+                                  const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
  * Makes a fenced lock: a reentrant lock whose grants carry a token (rlock_grant.token). Each token
@@ -682,8 +689,7 @@ RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
  *     the first such attempt: 2 s if the waiter's process was killed, 5 s if the process was
  *     stopped or its machine does not answer. A stopped waiter queues again when it comes back.
  *   - After a release, each waiter asks the server for the lock within 5 s (docs/choosing.md).
- *   - A call with wait 0 does not queue. It returns RLOCK_EBUSY while a live waiter queues, even if
- *     the lock is free. Under steady contention it may never succeed.
+ *   - A call with wait 0 does not queue. While a live waiter queues it returns RLOCK_EBUSY.
  */
 RLOCK_API int rlock_fair_new(struct rlock_client *client, const char *name,
                              const struct rlock_opts *opts, struct rlock_handle **ret_lock);
@@ -761,12 +767,9 @@ RLOCK_API int rlock_multi_new(struct rlock_handle *const *members, size_t n,
 RLOCK_API int rlock_redlock_new(struct rlock_handle *const *members, size_t n,
                                 const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
-/*
- * Takes another reference to a handle, so that several parts of a program can share it. Each part
- * calls rlock_free() when it no longer uses the handle. A new handle has one reference. Returns the
- * handle. The argument may be NULL.
- * Threads: any thread that has a reference may call it.
- */
+/* Takes another reference to a handle, so that several parts of a program can share it. Each part
+ * calls rlock_free() at its end. A new handle has one reference. Returns the handle. The argument
+ * may be NULL. Threads: any thread that has a reference may call it. */
 RLOCK_API struct rlock_handle *rlock_ref(struct rlock_handle *lock);
 
 /* Drops a reference to a handle. The last one frees it. Never unlocks. Returns NULL.
@@ -805,7 +808,7 @@ struct rlock_take {
                          0: the client renews the lease until the unlock; default 0 */
     uint64_t owner;   /* the owner's id; 0: the calling thread; default 0 */
     uint64_t flags;   /* RLOCK_TAKE_…; default 0 */
-    int64_t units;    /* permits: how many to take, at most rlock_opts.units and 1000; default 1 */
+    int64_t units;    /* permits, semaphore: at most rlock_opts.units and 1000; default 1 */
 };
 
 /*
@@ -966,7 +969,7 @@ RLOCK_API int rlock_extend(struct rlock_handle *lock, uint64_t owner, int64_t le
  *   RLOCK_ETIMEDOUT: an earlier call of this owner took too long. Nothing has changed;
  *   RLOCK_EINVAL: the owner holds more than one level, levels of a multi-lock, or both sides of the
  *     read/write lock; or lease_ms is below 10;
- *   RLOCK_ENOTSUP: the lock is a multi-lock or a RedLock;
+ *   RLOCK_ENOTSUP: the lock is a multi-lock, a RedLock or a semaphore;
  *   RLOCK_ECLOSED, EFORKED, ENOMEM.
  */
 RLOCK_API int rlock_detach(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
@@ -975,8 +978,8 @@ RLOCK_API int rlock_detach(struct rlock_handle *lock, uint64_t owner, int64_t le
 /*
  * Writes a text for a hold that goes on: a precaution against a crash of this process. Adopting it
  * needs RLOCK_TAKE_FROM_DEAD. owner: 0 is the calling thread. Local: no I/O.
- * Returns RLOCK_ENOTOWNER, ELOST; RLOCK_ENOTSUP for a multi-lock or a RedLock; RLOCK_EINVAL,
- * ECLOSED, EFORKED.
+ * Returns RLOCK_ENOTOWNER, ELOST; RLOCK_ENOTSUP for a multi-lock, a RedLock or a semaphore;
+ * RLOCK_EINVAL, ECLOSED, EFORKED.
  */
 RLOCK_API int rlock_hold_text(const struct rlock_handle *lock, uint64_t owner,
                               char ret_text[RLOCK_TEXT_ROOM]);
@@ -996,7 +999,7 @@ RLOCK_API int rlock_hold_text(const struct rlock_handle *lock, uint64_t owner,
  *   RLOCK_EINDOUBT, ECANCELED, ENOTREPLICATED: the caller does not have the hold. If the request
  *     gets it anyway, the library returns it to the text, with the take's lease: call again;
  *   RLOCK_EINVAL: the text is not one of this lock's, or the owner holds the lock already;
- *   RLOCK_ENOTSUP: the lock is a multi-lock or a RedLock;
+ *   RLOCK_ENOTSUP: the lock is a multi-lock, a RedLock or a semaphore;
  *   RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED, ENOMEM, ERESOURCE:
  *     see rlock_lock_for().
  */
@@ -1017,18 +1020,16 @@ RLOCK_API RLOCK_CHECK_RESULT int rlock_adopt(struct rlock_handle *lock, const ch
  */
 RLOCK_API int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked);
 
-/*
- * Returns whether the calling thread holds the lock and may rely on it now. Local: no I/O, no
- * mutex. If in doubt, it returns false. It returns false from the end of the validity on, even if
- * no thread of the library has run since.
- */
+/* Returns whether the calling thread holds the lock and may rely on it now: false if in doubt, and
+ * from the end of the validity on, even if no thread of the library has run since. Local: no I/O,
+ * no mutex. */
 RLOCK_API bool rlock_is_valid(const struct rlock_handle *lock);
 
 /* Like rlock_is_valid(), for the given owner; 0 is the calling thread. May take a mutex. */
 RLOCK_API bool rlock_is_valid_as(const struct rlock_handle *lock, uint64_t owner);
 
-/* Returns for how many ms the calling thread may rely on the lock without a renewal. 0: the thread
- * does not hold the lock, or the hold is lost. Local, no I/O. */
+/* Returns for how many ms the calling thread may rely on the lock without a renewal; 0: not at all.
+ * Local, no I/O. */
 RLOCK_API int64_t rlock_valid_ms(const struct rlock_handle *lock);
 
 /* Like rlock_valid_ms(), for the given owner; 0 is the calling thread. May take a mutex. */
@@ -1043,9 +1044,7 @@ RLOCK_API uint32_t rlock_hold_count_as(const struct rlock_handle *lock, uint64_t
 /*
  * Gets what an owner holds of the lock, as this process knows it. owner: 0 is the calling thread.
  * A hold that is lost has its reason, until the owner has unlocked all its levels. Local, no I/O.
- * May take a mutex.
- * Returns 0, RLOCK_ENOTOWNER (the owner holds nothing of it), RLOCK_ECLOSED, RLOCK_EFORKED,
- * RLOCK_EINVAL.
+ * May take a mutex. Returns RLOCK_ENOTOWNER (nothing is held), ECLOSED, EFORKED, EINVAL.
  */
 RLOCK_API int rlock_held(const struct rlock_handle *lock, uint64_t owner,
                          struct rlock_grant *ret_grant) RLOCK_FILLS(3);
@@ -1067,7 +1066,7 @@ struct rlock_info {
     char holder[128];      /* the first holder: "uuid:number", or a permit; may be cut; "" free */
     char host[128];        /* the holder's machine, if the server permits the query; otherwise "" */
     char mode[8]; /* read/write, either side: "read" or "write"; "" free, or another kind */
-    int64_t units, units_free; /* permits: how many there are, and how many of them are free */
+    int64_t units, units_free; /* permits, semaphore: how many there are, and how many are free */
 };
 
 /* An empty answer for a call to fill. */

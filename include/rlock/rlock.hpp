@@ -217,7 +217,7 @@ struct take {
                                               an async call until it is complete; default: none */
     milliseconds lease{0};                 /* a fixed lease; 0: renewed until unlock; default 0 */
     void *context = nullptr;               /* handed to on_trace; default: none */
-    std::int64_t units = 0;                /* of permits: how many; default 1 */
+    std::int64_t units = 0;                /* permits, semaphore: how many; default 1 */
 };
 
 /* A grant of a lock. */
@@ -793,6 +793,10 @@ class client
     handle permits(std::string_view name, const lock_options &opts)
     {
         return make(rlock_permits_new, name, opts);
+    }
+    handle semaphore(std::string_view name, const lock_options &opts)
+    {
+        return make(rlock_semaphore_new, name, opts);
     }
     handle fenced(std::string_view name, const lock_options &opts = {})
     {

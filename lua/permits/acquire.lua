@@ -2,7 +2,7 @@
 -- KEYS[1] the number of free permits; KEYS[2] the permits that are out, by their expiry in ms
 -- ARGV[1] what the owner's permits begin with, 14 bytes; ARGV[2] lease in ms, 0 only looks; ARGV[3] how many permits to make
 -- so; ARGV[4] how many of these its earlier levels have; ARGV[5] how many permits there are if the server has no number;
--- ARGV[6] PUBLISH, SPUBLISH or BOTH; ARGV[7] the channel
+-- ARGV[6] 1 if the permits end with the number, else 0; ARGV[7] PUBLISH, SPUBLISH or BOTH; ARGV[8] the channel
 -- Replies {1, how many are free now} granted; {0, ms until the next one expires or -1, '', how many are free} busy; {-1, 0}
 -- the owner's earlier levels are gone.
 -- Shapes 1i 0isi -i
@@ -50,14 +50,14 @@ for _, id in ipairs(over) do
     redis.call('zrem', permits, id)
   end
 end
-local ttl = grants and redis.call('pttl', number) or 0
+local ttl = grants and ARGV[6] == '1' and redis.call('pttl', number) or 0
 if ttl > 0 then -- a number with an end takes its permits along
   redis.call('pexpire', permits, ttl)
 end
 local left = free - (grants and missing or 0)
 if new > 0 and left > 0 then
   local announce = include 'parts/announce'
-  announce(ARGV[6], ARGV[7], string.format('%.0f', left))
+  announce(ARGV[7], ARGV[8], string.format('%.0f', left))
 end
 if gone then
   return {-1, 0}

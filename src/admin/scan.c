@@ -50,6 +50,10 @@ static const struct sort {
     {"list", RLOCK__FAIR_QUEUE ":", "", &rlock__fair_ops, &rlock__script_fair_inspect, WITH_BRACES},
     {"zset", "{", "}:timeout", &rlock__permits_ops, &rlock__script_permits_inspect, WITHOUT_BRACES},
     {"zset", "", ":timeout", &rlock__permits_ops, &rlock__script_permits_inspect, WITH_BRACES},
+    {"zset", "{", "}:rlock-permits", &rlock__semaphore_ops, &rlock__script_permits_inspect,
+     WITHOUT_BRACES},
+    {"zset", "", ":rlock-permits", &rlock__semaphore_ops, &rlock__script_permits_inspect,
+     WITH_BRACES},
 };
 
 /* Whether the sort names locks so. If a name has braces around all of it, its keys are those of the
@@ -95,7 +99,7 @@ static int read_page(struct scan *scan, const struct sort *sort, const char *pat
 static void spell(struct scan *scan, const struct sort *sort, struct rlock__bytes key,
                   struct rlock__cmd *ret_cmd)
 {
-    struct rlock__spec spec = {.core = &scan->client->core, .key = key};
+    struct rlock__spec spec = {.core = &scan->client->core, .ops = sort->ops, .key = key};
     struct rlock__buf channel = {0};
 
     if (sort->ops == NULL) {

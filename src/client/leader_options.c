@@ -54,7 +54,8 @@ int rlock__leader_check(const struct rlock_handle *lock, const struct rlock_lead
         return rlock__fail(RLOCK_EINVAL, "ret_leader is NULL");
     }
     if (code == 0 && is_shared(lock)) {
-        return rlock__fail(RLOCK_ENOTSUP, "a read lock has many holders, and no leader");
+        return rlock__fail(RLOCK_ENOTSUP,
+                           "several owners may hold this lock at a time: it has no leader");
     }
     code = code == 0 ? rlock__opts_read(ret_opts, opts) : code;
     return code == 0 ? check_opts(lock, ret_opts) : code;

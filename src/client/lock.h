@@ -58,6 +58,12 @@ static inline unsigned rlock__lock_caps(const struct rlock_handle *lock)
     return lock->spec != NULL ? lock->spec->ops->caps : lock->group->ops->caps;
 }
 
+/* Whether its kind has no other leases than renewed ones. */
+static inline bool rlock__lock_is_renewed(const struct rlock_handle *lock)
+{
+    return (rlock__lock_caps(lock) & RLOCK__CAP_RENEWED) != 0;
+}
+
 /* How many members it has; a lock of one key is its own. */
 static inline size_t rlock__lock_n(const struct rlock_handle *lock)
 {

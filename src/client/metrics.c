@@ -102,7 +102,7 @@ static void write_kinds(struct text *text, const struct family *family, const st
         [RLOCK_KIND_FAIR] = "fair",           [RLOCK_KIND_READ] = "read",
         [RLOCK_KIND_WRITE] = "write",         [RLOCK_KIND_MULTI] = "multi",
         [RLOCK_KIND_REDLOCK] = "redlock",     [RLOCK_KIND_SETNX] = "setnx",
-        [RLOCK_KIND_PERMITS] = "permits"};
+        [RLOCK_KIND_PERMITS] = "permits",     [RLOCK_KIND_SEMAPHORE] = "semaphore"};
     const uint64_t *counts = value_of(family, row);
 
     for (int i = 0; i < RLOCK_STATS_KINDS * RLOCK_STATS_CODES; i++) {

@@ -132,7 +132,9 @@ int rlock__single_adopt(const struct rlock_handle *lock, const char *from,
 static int begin_extend(const struct rlock_handle *lock, int64_t lease_us,
                         struct rlock__owner owner, struct rlock__op *op)
 {
-    int code = check_lease(lock, lease_us);
+    int code = rlock__lock_is_renewed(lock)
+                   ? rlock__fail(RLOCK_ENOTSUP, "the client always renews a %s", rlock_kind(lock))
+                   : check_lease(lock, lease_us);
 
     op->call.kind = RLOCK__EXTEND;
     op->call.owner = owner;
@@ -307,6 +309,7 @@ CONSTRUCTOR(nonreentrant)
 CONSTRUCTOR(spin)
 CONSTRUCTOR(setnx)
 CONSTRUCTOR(permits)
+CONSTRUCTOR(semaphore)
 CONSTRUCTOR(fenced)
 CONSTRUCTOR(fair)
 CONSTRUCTOR(read)

@@ -74,6 +74,10 @@ int rlock__take_read(const struct rlock_handle *lock, int64_t *inout_wait_ms,
     if (check_units(lock, copy.units) != 0) {
         return RLOCK_EINVAL;
     }
+    if (copy.lease_ms != 0 && rlock__lock_is_renewed(lock)) {
+        return rlock__fail(RLOCK_EINVAL, "lease_ms is not an option of a %s: the client renews it",
+                           rlock_kind(lock));
+    }
     if (inout_wait_ms != NULL && *inout_wait_ms > RLOCK_TIME_MAX_MS) {
         *inout_wait_ms = RLOCK_FOREVER;
     }

@@ -92,6 +92,8 @@ int rlock__text_check(const struct rlock_handle *lock)
 
     if (code == 0 && lock->spec == NULL) {
         code = rlock__fail(RLOCK_ENOTSUP, "a multi-lock or RedLock cannot be handed over");
+    } else if (code == 0 && rlock__lock_is_renewed(lock)) {
+        code = rlock__fail(RLOCK_ENOTSUP, "a %s cannot be handed over", rlock_kind(lock));
     }
     return code;
 }

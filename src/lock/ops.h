@@ -40,6 +40,8 @@ enum rlock__caps {
     RLOCK__CAP_TRACKS = 1 << 10,
     /* a grant has a number of units */
     RLOCK__CAP_UNITS = 1 << 11,
+    /* every hold is renewed: it has no fixed lease, and is not handed over */
+    RLOCK__CAP_RENEWED = 1 << 12,
 };
 
 #define RLOCK__UNITS_MAX 65535 /* of one hold */
@@ -205,6 +207,7 @@ extern const struct rlock_ops rlock__nonreentrant_ops;
 extern const struct rlock_ops rlock__spin_ops;
 extern const struct rlock_ops rlock__setnx_ops;
 extern const struct rlock_ops rlock__permits_ops;
+extern const struct rlock_ops rlock__semaphore_ops;
 extern const struct rlock_ops rlock__fenced_ops;
 extern const struct rlock_ops rlock__fair_ops;
 

@@ -4,6 +4,9 @@
  * set has the permits that are out, by their expiry on the server's clock. A permit is 16 bytes,
  * which the owner makes from its UUID, its number, and a count of its permits. So a request that is
  * sent again finds the permits of its first copy.
+ *
+ * Semaphore: Redisson's RSemaphore. It has the same number, and Redisson records nothing else. The
+ * clients of this library record their units beside it, as permits in a set of another name.
  */
 #include "lock/permits.h"
 
@@ -80,11 +83,16 @@ void rlock__permit(struct rlock__bytes owner, unsigned char out[static PERMIT_LE
 
 /* ---- Commands ---- */
 
+static bool is_semaphore(const struct rlock__spec *spec)
+{
+    return spec->ops == &rlock__semaphore_ops;
+}
+
 static void add_permits(const struct rlock__spec *spec, struct rlock__cmd *cmd)
 {
     struct rlock__buf name = {0};
 
-    rlock__suffixed_name(spec->key, "timeout", &name);
+    rlock__suffixed_name(spec->key, is_semaphore(spec) ? "rlock-permits" : "timeout", &name);
     rlock__cmd_key(cmd, rlock__bytes(name.data, name.len));
     cmd->keys.failed |= name.failed;
     rlock__buf_fini(&name);
@@ -119,6 +127,7 @@ static void acquire(const struct rlock__spec *spec, const struct rlock__args *ar
     rlock__cmd_num(ret_cmd, args->units);
     rlock__cmd_num(ret_cmd, args->held_units);
     rlock__cmd_num(ret_cmd, spec->tuning->units);
+    rlock__cmd_num(ret_cmd, is_semaphore(spec) ? 0 : 1);
     rlock__announcement(spec, ret_cmd);
 }
 
@@ -226,21 +235,22 @@ static bool is_of(const char *holder, struct rlock__bytes uuid)
     return memcmp(permit, client, CLIENT_LEN) == 0;
 }
 
+#define PERMIT_OPS                                                                                 \
+    .side = 'r', .channel = channel, .acquire = acquire, .release = release, .renew = renew,       \
+    .rename = rename_permit, .inspect = inspect, .force = force, .resize = resize,                 \
+    .read_acquire = read_acquire, .read_release = rlock__plain_read_release,                       \
+    .read_inspect = read_inspect, .is_of = is_of
+
 const struct rlock_ops rlock__permits_ops = {
     .kind = "permits",
     .number = RLOCK_KIND_PERMITS,
     .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_UNITS,
-    .side = 'r',
-    .channel = channel,
-    .acquire = acquire,
-    .release = release,
-    .renew = renew,
-    .rename = rename_permit,
-    .inspect = inspect,
-    .force = force,
-    .resize = resize,
-    .read_acquire = read_acquire,
-    .read_release = rlock__plain_read_release,
-    .read_inspect = read_inspect,
-    .is_of = is_of,
+    PERMIT_OPS,
+};
+
+const struct rlock_ops rlock__semaphore_ops = {
+    .kind = "semaphore",
+    .number = RLOCK_KIND_SEMAPHORE,
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_UNITS | RLOCK__CAP_RENEWED,
+    PERMIT_OPS,
 };

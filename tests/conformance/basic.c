@@ -402,7 +402,8 @@ void a_guard_unlocks_at_the_end_of_its_scope(struct fixture *f)
 
     assert_int_equal(hold_in_a_scope(lock, 0, NULL), 1);
     assert_int_equal(rlock_hold_count(lock), 0);
-    assert_int_equal(hold_in_a_scope(lock, 0, RLOCK_TAKE(.owner = 5, .lease_ms = 60000)), 1);
+    assert_int_equal(
+        hold_in_a_scope(lock, 0, RLOCK_TAKE(.owner = 5, .lease_ms = fixed_ms(f, 60000))), 1);
     assert_code(rlock_try_lock(rival), 0);
     assert_code(hold_in_a_scope(lock, 0, NULL), RLOCK_EBUSY);
     assert_true(rlock_is_valid(rival));

@@ -84,7 +84,9 @@ static void *worker_main(void *arg)
 
     while (!atomic_load(&worker->chaos->shared->stop)) {
         const int64_t wait_ms = rand_r(&worker->seed) % 800 - 200;
-        const int64_t lease_ms = rand_r(&worker->seed) % 2 == 0 ? 0 : worker->chaos->lease_ms;
+        const int64_t lease_ms = rand_r(&worker->seed) % 2 == 0
+                                     ? 0
+                                     : fixed_ms(worker->chaos->f, worker->chaos->lease_ms);
         const int64_t since_us = test_now_us();
         const int code = TAKE(worker->lock, wait_ms < 0 ? 0 : wait_ms, .lease_ms = lease_ms);
 

@@ -40,7 +40,7 @@ void close_gives_its_holds_back(struct fixture *f)
     int64_t closed_us;
 
     assert_code(rlock_lock(lock), 0);
-    assert_code(TAKE(b, 0, .owner = 3, .lease_ms = 60000), 0);
+    assert_code(TAKE(b, 0, .owner = 3, .lease_ms = fixed_ms(f, 60000)), 0);
     actor_begin(waiter, act_pass_through, rival, RLOCK_FOREVER, NULL);
     await_waiting(elsewhere, 1);
     closed_us = test_now_us();

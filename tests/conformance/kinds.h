@@ -25,13 +25,14 @@ enum conf_can {
     HAS_ONE_KEY = 1 << 12,      /* that of its own name, held while it is there */
     IS_QUIET = 1 << 13,         /* its waiters hear of a release, and send nothing meanwhile */
     NAMES_HOLDER = 1 << 14,     /* the answer to an attempt names the holder, who alone has it */
+    LEASES = 1 << 15, /* its holds may have fixed leases, and be extended and handed over */
     HEARS = LISTENS | IS_QUIET
 };
 
 /* What the kinds of one hash have in common. */
 #define CONF_PLAIN                                                                                 \
     (EXCLUDES_ITSELF | CAN_BE_ASKED | HAS_ONE_KEY | IS_PLAIN_HASH | ANNOUNCES | LINES_UP |         \
-     COSTS_TWO_SCRIPTS | NAMES_HOLDER)
+     COSTS_TWO_SCRIPTS | NAMES_HOLDER | LEASES)
 
 /* A row is a struct kind: name, constructor, constructor of a rival, what it can. */
 #define CONF_KINDS(X)                                                                              \
@@ -41,17 +42,19 @@ enum conf_can {
     X(spin, rlock_spin_new, rlock_spin_new, CONF_PLAIN | CAN_NEST)                                 \
     X(setnx, rlock_setnx_new, rlock_setnx_new,                                                     \
       CAN_NEST | EXCLUDES_ITSELF | CAN_BE_ASKED | HAS_ONE_KEY | LINES_UP | COSTS_TWO_SCRIPTS |     \
-          IS_QUIET | NAMES_HOLDER)                                                                 \
+          IS_QUIET | NAMES_HOLDER | LEASES)                                                        \
     X(permits, one_permit, one_permit,                                                             \
+      EXCLUDES_ITSELF | CAN_BE_ASKED | HEARS | LINES_UP | COSTS_TWO_SCRIPTS | LEASES)              \
+    X(semaphore, one_unit, one_unit,                                                               \
       EXCLUDES_ITSELF | CAN_BE_ASKED | HEARS | LINES_UP | COSTS_TWO_SCRIPTS)                       \
     X(fenced, rlock_fenced_new, rlock_fenced_new, CONF_PLAIN | CAN_NEST | HEARS | HAS_TOKEN)       \
     X(fair, rlock_fair_new, rlock_fair_new,                                                        \
       CAN_NEST | EXCLUDES_ITSELF | CAN_BE_ASKED | HAS_ONE_KEY | IS_PLAIN_HASH | HEARS |            \
-          COSTS_TWO_SCRIPTS | QUEUES | NAMES_HOLDER)                                               \
+          COSTS_TWO_SCRIPTS | QUEUES | NAMES_HOLDER | LEASES)                                      \
     X(write, rlock_write_new, rlock_write_new,                                                     \
       CAN_NEST | EXCLUDES_ITSELF | CAN_BE_ASKED | HEARS | LINES_UP | COSTS_TWO_SCRIPTS |           \
-          NAMES_HOLDER)                                                                            \
+          NAMES_HOLDER | LEASES)                                                                   \
     X(read, rlock_read_new, rlock_write_new,                                                       \
-      CAN_NEST | CAN_BE_ASKED | HEARS | COSTS_TWO_SCRIPTS | NAMES_HOLDER)
+      CAN_NEST | CAN_BE_ASKED | HEARS | COSTS_TWO_SCRIPTS | NAMES_HOLDER | LEASES)
 
 #endif

@@ -43,6 +43,7 @@ static const struct {
     {HAS_TOKEN, "has no token"},
     {QUEUES, "has no queue on the server"},
     {NAMES_HOLDER, "does not name its holder"},
+    {LEASES, "has no leases of the caller's choice"},
     {CALLS_WAIT, "is taken by async calls"},
 };
 

@@ -161,9 +161,16 @@ static int three_permits(struct rlock_client *client, const char *name,
     return rlock_permits_new(client, name, RLOCK_OPTS(.units = 3), ret_lock);
 }
 
-static new_fn *const kinds[] = {rlock_reentrant_new, rlock_nonreentrant_new, rlock_fair_new,
-                                rlock_read_new,      rlock_write_new,        rlock_fenced_new,
-                                rlock_spin_new,      rlock_setnx_new,        three_permits};
+static int three_units(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                       struct rlock_handle **ret_lock)
+{
+    (void)opts;
+    return rlock_semaphore_new(client, name, RLOCK_OPTS(.units = 3), ret_lock);
+}
+
+static new_fn *const kinds[] = {
+    rlock_reentrant_new, rlock_nonreentrant_new, rlock_fair_new,  rlock_read_new, rlock_write_new,
+    rlock_fenced_new,    rlock_spin_new,         rlock_setnx_new, three_permits,  three_units};
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 static void count(struct rlock_op *op, void *payload)

@@ -243,7 +243,8 @@ static struct rlock_handle *together(const struct member *members, size_t n)
 static int take(struct worker *worker, struct rlock_handle *lock, struct rlock_grant *ret_grant)
 {
     const int64_t wait_ms = draw(worker, 8) == 0 ? 0 : 1 + draw(worker, 4000);
-    const int64_t lease_ms = draw(worker, 4) == 0 ? worker->load->lease_ms : 0;
+    const bool is_leased = draw(worker, 4) == 0 && strcmp(rlock_kind(lock), "semaphore") != 0;
+    const int64_t lease_ms = is_leased ? worker->load->lease_ms : 0;
     const int64_t since_us = test_now_us();
     const int code = rlock_lock_for(lock, wait_ms, RLOCK_TAKE(.lease_ms = lease_ms), ret_grant);
 

@@ -82,7 +82,7 @@ LOCK_TEST(of_64_adopters_one_gets_it, f)
     for (size_t i = 0; i < CLIENTS; i++) {
         clients[i] = client_open(f);
     }
-    for (size_t i = 0; i < SINGLE_KINDS; i++) {
+    for (size_t i = 0; i < LEASED_KINDS; i++) {
         one_of_many_adopts(f, &single_kinds[i], clients);
     }
 }
@@ -139,7 +139,7 @@ LOCK_TEST(of_a_detach_and_an_unlock_of_one_owner_one_has_the_hold, f)
 {
     struct rlock_client *client = client_open(f);
 
-    for (size_t i = 0; i < SINGLE_KINDS; i++) {
+    for (size_t i = 0; i < LEASED_KINDS; i++) {
         give_up_in_two_ways(&single_kinds[i], client);
     }
     assert_int_equal(losses_told(f), 0);
@@ -207,7 +207,7 @@ FIXTURE_WITH_TEST(a_hold_is_handed_over_while_its_slot_moves, f, .kind = &kind_r
     for (size_t i = 0; i < 2; i++) {
         clients[i] = client_open_with(f, RLOCK_CLIENT_OPTS(.url = url));
     }
-    for (size_t i = 0; i < SINGLE_KINDS; i++) {
+    for (size_t i = 0; i < LEASED_KINDS; i++) {
         struct rlock_handle *lock = NULL, *other = NULL;
         unsigned int slot;
         size_t from = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Permits: how many are out at a time, who wakes for them, and what they are on the server. */
+/* Permits: how many are out at a time, who wakes for them, and what they are on the server. Some
+ * tests play the same with a semaphore. */
 #include "live/permits.h"
 
 #include <pthread.h>
@@ -192,7 +193,7 @@ PERMITS_TEST(as_many_waiters_wake_as_permits_are_given_back, f, .servers = 1)
 }
 
 /* The connection breaks after the server has run the attempt, and after it has run the release. */
-PERMITS_TEST(a_request_that_is_sent_twice_counts_once, f, .proxy = PROXY_ON_UNIX)
+static void cut_the_reply(struct fixture *f)
 {
     struct rlock_client *client =
         client_open_with(f, RLOCK_CLIENT_OPTS(.url = proxy_url(f->proxy)));
@@ -216,7 +217,17 @@ PERMITS_TEST(a_request_that_is_sent_twice_counts_once, f, .proxy = PROXY_ON_UNIX
     tidy_up(f, UNITS);
 }
 
-PERMITS_TEST(the_permits_of_a_process_that_died_are_free_after_its_lease, f, .servers = 1)
+PERMITS_TEST(a_request_that_is_sent_twice_counts_once, f, .proxy = PROXY_ON_UNIX)
+{
+    cut_the_reply(f);
+}
+
+SEMAPHORE_TEST(a_semaphores_request_that_is_sent_twice_counts_once, f, .proxy = PROXY_ON_UNIX)
+{
+    cut_the_reply(f);
+}
+
+static void kill_the_holder(struct fixture *f)
 {
     struct test_child *child = victim_spawn(&(struct victim){f, f->kind->make_rival, test_ms(300)});
     struct rlock_handle *lock = lock_new(f, client_open(f));
@@ -228,6 +239,16 @@ PERMITS_TEST(the_permits_of_a_process_that_died_are_free_after_its_lease, f, .se
     expect_free(f, 0, UNITS);
     assert_code(rlock_unlock(lock), 0);
     tidy_up(f, UNITS);
+}
+
+PERMITS_TEST(the_permits_of_a_process_that_died_are_free_after_its_lease, f, .servers = 1)
+{
+    kill_the_holder(f);
+}
+
+SEMAPHORE_TEST(the_units_of_a_process_that_died_come_back, f, .servers = 1)
+{
+    kill_the_holder(f);
 }
 
 PERMITS_TEST(permits_are_renewed_and_their_loss_is_reported, f, .servers = 1)
@@ -251,8 +272,8 @@ PERMITS_TEST(permits_are_renewed_and_their_loss_is_reported, f, .servers = 1)
 
 PERMITS_TEST(permits_are_opened_by_force, f, .servers = 1)
 {
-    struct rlock_client *client = client_open(f);
-    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, test_ms(300)));
+    struct rlock_handle *rival = rival_new(f, client_open(f));
     bool opened = false;
 
     assert_code(take(lock, 0, 2), 0);
@@ -355,7 +376,7 @@ static void *work(void *payload)
     return NULL;
 }
 
-PERMITS_TEST(never_more_units_are_at_work_than_there_are, f, .servers = 1)
+static void work_together(struct fixture *f)
 {
     enum { CLIENTS = 4, THREADS = 24 };
     struct rlock_handle *locks[CLIENTS];
@@ -375,4 +396,14 @@ PERMITS_TEST(never_more_units_are_at_work_than_there_are, f, .servers = 1)
         (void)pthread_join(threads[i], NULL);
     }
     tidy_up(f, 8);
+}
+
+PERMITS_TEST(never_more_units_are_at_work_than_there_are, f, .servers = 1)
+{
+    work_together(f);
+}
+
+SEMAPHORE_TEST(never_more_units_of_a_semaphore_are_at_work_than_there_are, f, .servers = 1)
+{
+    work_together(f);
 }

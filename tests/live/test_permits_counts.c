@@ -7,16 +7,6 @@
 
 #include <rlock/admin.h>
 
-static void expect_info(struct rlock_handle *lock, int64_t units, int64_t left, size_t out)
-{
-    struct rlock_info info = RLOCK_INFO_INIT;
-
-    assert_code(rlock_inspect(lock, &info), 0);
-    assert_int_equal(info.units, units);
-    assert_int_equal(info.units_free, left);
-    assert_int_equal(info.holders, out);
-}
-
 PERMITS_TEST(the_first_number_stays, f, .servers = 1)
 {
     struct rlock_client *client = client_open(f);

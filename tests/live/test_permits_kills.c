@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes with a thread each want permits of one semaphore all the time, and a quarter of them is
- * killed every second: some wait, some work. There are never more units at work than the semaphore
- * has, and all of them are free a lease after the last process died.
+ * Processes with a thread each want units of one semaphore, of either kind, all the time. A quarter
+ * of the processes is killed every second: some wait, some work. There are never more units at work
+ * than the semaphore has, and all of them are free a lease after the last process died.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -67,7 +67,7 @@ static int live(struct test_peer *peer, void *payload)
 
     (void)peer;
     TEST_CHECK(rlock_client_open(&opts, &client) == 0);
-    TEST_CHECK(rlock_permits_new(client, NAME, RLOCK_OPTS(.units = SLOTS), &lock) == 0);
+    TEST_CHECK(fleet->f->kind->make(client, NAME, RLOCK_OPTS(.units = SLOTS), &lock) == 0);
     atomic_store(&fleet->board->has_begun[fleet->seat], true);
     for (;;) {
         visit(fleet, lock, units);
@@ -91,7 +91,7 @@ static bool has_begun(const struct fleet *fleet)
     return true;
 }
 
-/* Its permits stay out until their lease ends, but nobody is at work with them any more. */
+/* Its units stay out until their lease ends, but nobody is at work with them any more. */
 static void die(struct fleet *fleet, size_t seat)
 {
     assert_int_equal(test_child_wait(fleet->children[seat], 10000), 128 + SIGKILL);
@@ -162,6 +162,16 @@ PERMITS_TEST(killed_processes_keep_permits_for_a_lease_at_most, f, .servers = 1)
 }
 
 PERMITS_TEST(killed_processes_of_many_keep_permits_for_a_lease_at_most, f, .servers = 1)
+{
+    survives_kills(f, SEATS, 60);
+}
+
+SEMAPHORE_TEST(killed_processes_keep_units_for_a_lease_at_most, f, .servers = 1)
+{
+    survives_kills(f, 16, 3);
+}
+
+SEMAPHORE_TEST(killed_processes_of_many_keep_units_for_a_lease_at_most, f, .servers = 1)
 {
     survives_kills(f, SEATS, 60);
 }

@@ -246,7 +246,7 @@ FIXTURE_TEST(every_single_kind_may_send_its_unlocks, f)
         (void)rlock_free(other);
     }
     assert_int_equal(unsure(user), 0);
-    test_server_do(f->server, "DEL redisson_lock_token:{fenced} permits");
+    test_server_do(f->server, "DEL redisson_lock_token:{fenced} permits semaphore");
 }
 
 FIXTURE_TEST(a_lock_made_of_locks_waits_for_its_unlock, f)

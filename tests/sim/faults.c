@@ -133,6 +133,7 @@ void sim_by_hand(struct sim_world *world, const char *const *words)
     sim_say_by_hand(world, words);
     if (strcmp(words[0], "DEL") == 0) {
         sim_foreign_gone(world, words[1]);
+        sim_peer_forgets(world, words[1]);
     }
 }
 
@@ -377,6 +378,7 @@ void sim_heal(struct sim_world *world)
     sim_moves_end(world);
     world->server_down = false;
     world->server_paused_until = rlock__min(world->server_paused_until, world->now);
+    sim_peer_goes(world);
     rlock__timer_unset(&world->timers, &world->restart);
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         world->clients[i]->paused_until = 0;

@@ -10,7 +10,10 @@
 #include "permits.h"
 #include "world.h"
 
-#define SET "{%s}:timeout"
+static const char *set_of(const struct sim_world *world)
+{
+    return world->config.kind == &rlock__semaphore_ops ? "rlock-permits" : "timeout";
+}
 
 static bool is_for(const struct sim_world *world)
 {
@@ -29,7 +32,7 @@ static bool find_set(const struct sim_world *world, const char *key, struct sim_
 {
     char name[SIM_OWNER_SIZE];
 
-    (void)snprintf(name, sizeof(name), SET, key);
+    (void)snprintf(name, sizeof(name), "{%s}:%s", key, set_of(world));
     *ret_info = (struct sim_key_info){.n_items = 0};
     return sim_find_key(world, (struct sim_view){name, strlen(name)}, ret_info);
 }
@@ -72,10 +75,9 @@ long sim_permits_levels(const struct sim_user *user, const char *owner)
     return rlock__hold_units(hold, levels) >= n ? levels : levels + n;
 }
 
-/* The number of free permits; false if the server has none, or what is no number. */
-static bool find_number(const struct sim_world *world, const char *key, int64_t *ret_free)
+bool sim_permits_number(const struct sim_world *world, unsigned key, int64_t *ret_free)
 {
-    const struct sim_view name = {key, strlen(key)};
+    const struct sim_view name = {world->keys[key], strlen(world->keys[key])};
     struct sim_key_info info = {.n_items = 0};
     char digits[24];
 
@@ -128,7 +130,7 @@ void sim_permits_look(struct sim_world *world, unsigned key)
     const int64_t now = clock_ms(world, world->keys[key]);
     const int64_t longest = 2 * world->config.lease / RLOCK__MS;
     struct sim_key_info set;
-    int64_t free, out = 0;
+    int64_t free, units, out = 0;
     bool has_set = find_set(world, world->keys[key], &set);
 
     for (size_t i = 0; has_set && i < set.n_items; i++) {
@@ -143,23 +145,25 @@ void sim_permits_look(struct sim_world *world, unsigned key)
                         (long long)item.score - now);
         }
     }
-    if (!find_number(world, world->keys[key], &free)) {
+    if (!sim_permits_number(world, key, &free)) {
+        sim_peer_forgets(world, world->keys[key]);
         sim_note_free(world, 0, key, out == 0);
         return;
     }
+    units = world->config.units - world->peer_units[key];
     /* A call may want two: it waits while there is only one. It may get some that are over before
      * it knows, and try again. */
     if (free != world->free_permits[key]) {
         sim_note_free(world, 0, key, false);
     }
     world->free_permits[key] = free;
-    sim_note_free(world, 0, key, world->config.units - out >= (world->config.units > 1 ? 2 : 1));
+    sim_note_free(world, 0, key, units - out >= (world->config.units > 1 ? 2 : 1));
     if (free < 0) {
         sim_violate(world, "%s has %lld free permits", world->keys[key], (long long)free);
     }
-    if (free + (int64_t)set.n_items != world->config.units && !world->move.timer.set) {
+    if (free + (int64_t)set.n_items != units && !world->move.timer.set) {
         sim_violate(world, "%s has %lld free permits, and %zu are out: these are not %lld",
-                    world->keys[key], (long long)free, set.n_items, (long long)world->config.units);
+                    world->keys[key], (long long)free, set.n_items, (long long)units);
     }
 }
 
@@ -167,7 +171,7 @@ void sim_permits_delete(struct sim_world *world, unsigned key)
 {
     char name[SIM_OWNER_SIZE];
 
-    (void)snprintf(name, sizeof(name), SET, world->keys[key]);
+    (void)snprintf(name, sizeof(name), "{%s}:%s", world->keys[key], set_of(world));
     sim_by_hand(world, (const char *const[]){"DEL", name, NULL});
 }
 

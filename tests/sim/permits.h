@@ -8,6 +8,8 @@
 /* How many permits of the semaphore an owner "uuid:number" has, and how long. */
 uint32_t sim_permits_of(const struct sim_world *world, unsigned key, const char *owner,
                         int64_t *ret_left_ms);
+/* The number of free permits. Returns false if the server has none, or what is no number. */
+bool sim_permits_number(const struct sim_world *world, unsigned key, int64_t *ret_free);
 /* How many levels of the user's hold these are. */
 long sim_permits_levels(const struct sim_user *user, const char *owner);
 /* Looks at the invariants of a semaphore. */
@@ -19,5 +21,15 @@ bool sim_permits_are_texts(const struct sim_world *world, const struct sim_key_i
 /* Whether a key at the end says that all permits are free. inout_left_ms: until they are. */
 bool sim_permits_are_free(const struct sim_world *world, const struct sim_key_info *info,
                           int64_t *inout_left_ms);
+
+/* ---- peers.c ---- */
+
+void sim_peer_start(struct sim_world *world);
+/* Before each step: it takes units, or gives some back. */
+void sim_peer_step(struct sim_world *world);
+/* At the end it gives back all. */
+void sim_peer_goes(struct sim_world *world);
+/* This key is gone: if it is the number, the units that the program has do not count any more. */
+void sim_peer_forgets(struct sim_world *world, const char *name);
 
 #endif

@@ -54,6 +54,12 @@ struct sim_foreign {
     char name[64];
 };
 
+/* A program with another library that has units of a semaphore: sim_world.peer_units. */
+struct sim_peer {
+    uint64_t random;
+    int64_t at; /* when it takes some, or gives some back */
+};
+
 /* An owner that must not be on the server any more. */
 struct sim_dead {
     UT_hash_handle hh;

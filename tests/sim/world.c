@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "world.h"
+#include "permits.h"
 
 #include "rw/rw.h"
 #include "topology/slot.h"
@@ -250,8 +251,10 @@ static void choose_kind(struct sim_world *world)
     }
     if (only != NULL && strcmp(only, rlock__setnx_ops.kind) == 0) {
         config->kind = &rlock__setnx_ops;
-    } else if (only != NULL && strcmp(only, rlock__permits_ops.kind) == 0) {
-        config->kind = &rlock__permits_ops;
+    } else if (only != NULL && (strcmp(only, rlock__permits_ops.kind) == 0 ||
+                                strcmp(only, rlock__semaphore_ops.kind) == 0)) {
+        config->kind = strcmp(only, rlock__permits_ops.kind) == 0 ? &rlock__permits_ops
+                                                                  : &rlock__semaphore_ops;
         config->units = 1 + (int64_t)(world->seed % 4);
     }
 }
@@ -434,9 +437,11 @@ bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps)
         (void)sim_client_new(world, i);
     }
     sim_foreign_start(world);
+    sim_peer_start(world);
     steps *= world->config.failover_us != 0 ? 3 : 1; /* most of the time nothing is answered */
     while (world->steps < steps && world->violation[0] == '\0') {
         sim_foreign_step(world);
+        sim_peer_step(world);
         if (world->config.faults != 0 && sim_chance(world, world->config.faults)) {
             sim_fault(world);
         }

@@ -341,7 +341,8 @@ struct sim_world {
     struct sim_client *clients[SIM_MAX_CLIENTS];
     struct sim_dead *dead;
     char keys[SIM_KEYS][16];
-    int64_t free_permits[SIM_KEYS], free_since[SIM_SIDES][SIM_KEYS]; /* RLOCK__NEVER: taken */
+    int64_t free_permits[SIM_KEYS], peer_units[SIM_KEYS];
+    int64_t free_since[SIM_SIDES][SIM_KEYS]; /* RLOCK__NEVER: taken */
     uint64_t last_token[SIM_KEYS];
     int64_t lacks_token[SIM_KEYS];         /* when its counter was deleted, by the server's clock */
     char holder[SIM_KEYS][SIM_OWNER_SIZE]; /* of a lock that has one */
@@ -356,16 +357,15 @@ struct sim_world {
     struct sim_entries entries[SIM_KEYS];
     struct sim_turns turns[SIM_KEYS];
     struct sim_foreign foreign;
+    struct sim_peer peer; /* peers.c */
     struct rlock__timer restart;
-    bool healed; /* no more faults: the end */
-    bool trace;
+    bool healed, trace; /* healed: no more faults, the end */
     struct sim_only only;
     char violation[256]; /* "" none */
     uint64_t grants, losses, doubts, passed, passes;
     struct sim_text texts[SIM_TEXTS];
     unsigned n_texts;
-    uint64_t seconds; /* unlocks of second threads, in doubt */
-    uint64_t joins;   /* calls that came to a wait queue */
+    uint64_t seconds, joins; /* unlocks of second threads in doubt; calls that came to a queue */
 };
 
 /* ---- basics.c ---- */

@@ -16,6 +16,7 @@ const struct kind single_kinds[] = {
     {.name = "write", .make = rlock_write_new},
     {.name = "setnx", .make = rlock_setnx_new},
     {.name = "permits", .make = one_permit},
+    {.name = "semaphore", .make = one_unit},
 };
 
 /* ---- Opening and closing ---- */

@@ -19,8 +19,9 @@
 extern const struct kind kind_reentrant;
 #define LOCK_TEST(name, f) FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant)
 
-/* The kinds of single locks. */
-enum { KIND_NONREENTRANT = 1, KIND_READ = 5, KIND_PERMITS = 8, SINGLE_KINDS };
+/* The kinds of single locks. The last one has no fixed leases, and is not handed over. */
+enum { KIND_NONREENTRANT = 1, KIND_READ = 5, KIND_PERMITS = 8, KIND_SEMAPHORE, SINGLE_KINDS };
+enum { LEASED_KINDS = KIND_SEMAPHORE };
 extern const struct kind single_kinds[SINGLE_KINDS];
 
 /* Opens a client. opts: NULL for the defaults; url, TLS files and callbacks are filled in where not

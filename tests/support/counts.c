@@ -15,9 +15,9 @@ struct rlock_stats counts_of(const struct rlock_client *client)
 
 unsigned counts_kind(const struct rlock_handle *lock)
 {
-    static const char *const names[] = {"reentrant", "non-reentrant", "spin",   "fenced",
-                                        "fair",      "read",          "write",  "multi",
-                                        "redlock",   "setnx",         "permits"};
+    static const char *const names[] = {"reentrant", "non-reentrant", "spin",    "fenced",
+                                        "fair",      "read",          "write",   "multi",
+                                        "redlock",   "setnx",         "permits", "semaphore"};
     unsigned kind = 0;
 
     while (strcmp(names[kind], rlock_kind(lock)) != 0) {

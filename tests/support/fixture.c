@@ -141,17 +141,18 @@ static void close_views(struct fixture *f)
     }
 }
 
-/* Tokens outlive their locks, so that they never go back. The number of free permits does, too: it
- * is 1 when one_permit() is free. */
+/* Tokens outlive their locks, so that they never go back. The number of free units does, too: it is
+ * 1 when one_permit() or one_unit() is free. */
 #define OUTLIVING                                                                                  \
     "local found = redis.call('keys', 'redisson_lock_token:*') "                                   \
-    "for _, key in ipairs(redis.call('keys', ARGV[1] == '1' and '*' or '*permits')) do "           \
-    "if redis.call('type', key).ok == 'string' and redis.call('get', key) == '1' then "            \
+    "for _, key in ipairs(redis.call('keys', '*')) do "                                            \
+    "local counts = ARGV[1] == '1' or key:find('permits$') or key:find('semaphore$') "             \
+    "if counts and redis.call('type', key).ok == 'string' and redis.call('get', key) == '1' then " \
     "found[#found + 1] = key end end "
 
 static int has_numbers(const struct fixture *f)
 {
-    return f->kind != NULL && f->kind->make == one_permit;
+    return f->kind != NULL && (f->kind->make == one_permit || f->kind->make == one_unit);
 }
 
 static void forget_what_outlives(const struct fixture *f)
@@ -162,16 +163,31 @@ static void forget_what_outlives(const struct fixture *f)
                    has_numbers(f));
 }
 
+/* The options with one unit; as they are if nothing has set their size. */
+static const struct rlock_opts *with_one(const struct rlock_opts *opts, struct rlock_opts *ret_one)
+{
+    *ret_one = (struct rlock_opts){.size = sizeof(*ret_one)};
+    if (opts != NULL) {
+        memcpy(ret_one, opts, opts->size < sizeof(*ret_one) ? opts->size : sizeof(*ret_one));
+    }
+    ret_one->units = 1;
+    return opts != NULL && opts->size == 0 ? opts : ret_one;
+}
+
 int one_permit(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
                struct rlock_handle **ret_lock)
 {
-    struct rlock_opts one = {.size = sizeof(one)};
+    struct rlock_opts one;
 
-    if (opts != NULL) {
-        memcpy(&one, opts, opts->size < sizeof(one) ? opts->size : sizeof(one));
-    }
-    one.units = 1;
-    return rlock_permits_new(client, name, opts != NULL && opts->size == 0 ? opts : &one, ret_lock);
+    return rlock_permits_new(client, name, with_one(opts, &one), ret_lock);
+}
+
+int one_unit(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+             struct rlock_handle **ret_lock)
+{
+    struct rlock_opts one;
+
+    return rlock_semaphore_new(client, name, with_one(opts, &one), ret_lock);
 }
 
 void fixture_drop(struct fixture *f)

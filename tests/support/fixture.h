@@ -130,6 +130,9 @@ bool fixture_wait_renewed(const struct fixture *f, long long lease_ms);
 /* Makes a semaphore of one permit: a lock. */
 int one_permit(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
                struct rlock_handle **ret_lock);
+/* Makes a semaphore of one unit. */
+int one_unit(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+             struct rlock_handle **ret_lock);
 
 /* How many keys there are, not counting tokens and numbers of free permits, which stay. */
 long long fixture_keys(const struct fixture *f);

@@ -63,8 +63,9 @@ def test_a_lock_without_reentry_is_not_taken_again(client, name):
     assert raised.value.code == rlock.Code.EREACQUIRE
 
 
-def test_permits_are_taken_until_none_is_left(client, other, name):
-    first, second = client.permits(name, 3), other.permits(name, 3)
+@pytest.mark.parametrize("kind", ["permits", "semaphore"])
+def test_units_are_taken_until_none_is_left(client, other, name, kind):
+    first, second = getattr(client, kind)(name, 3), getattr(other, kind)(name, 3)
     with first.lock(units=2):
         with second.lock():
             assert second.try_lock() is None

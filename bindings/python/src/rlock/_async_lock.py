@@ -93,7 +93,7 @@ class AsyncLock(BaseLock):
         hold._rows = tuple(rows)
 
     def _refuse_deadlock(self) -> None:
-        if self.kind == "permits":  # more of them may be free
+        if self.kind in ("permits", "semaphore"):  # more of them may be free
             return
         parts = self._parts()
         blocked = sum(1 for part in parts if _is_blocked(part))

@@ -188,6 +188,11 @@ class BaseClient(Generic[L]):
         options["units"] = units
         return self._make(lib.rlock_permits_new, name, options)
 
+    def semaphore(self, name: Name, units: int, **options: Unpack[LockOptions]) -> L:
+        """Like permits, but its units have no lease, and cannot be extended. Redisson's RSemaphore."""
+        options["units"] = units
+        return self._make(lib.rlock_semaphore_new, name, options)
+
     def fenced(self, name: Name, **options: Unpack[LockOptions]) -> L:
         return self._make(lib.rlock_fenced_new, name, options)
 

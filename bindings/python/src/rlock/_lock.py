@@ -38,7 +38,7 @@ class Info:
     waiters: int
     dead_waiters: int
     mode: str
-    units: int  # permits: how many there are,
+    units: int  # permits, semaphore: how many there are,
     units_free: int  # and how many of them are free
 
 
@@ -154,7 +154,7 @@ class Lock(BaseLock):
         wait: seconds or a timedelta; None waits for ever, and 0 tries once.
         lease: a fixed one; None renews it until the unlock.
         owner: from client.new_owner(), or a hold. The call takes one more level for the owner of that hold.
-        units: of permits: how many, all or none; 0 is 1.
+        units: of permits or a semaphore: how many, all or none; 0 is 1.
         In the main thread, where Python runs signal handlers, a handler that raises ends the wait.
         """
         return self._taken(by_waiting, wait_ms(wait), lease, owner, units=units)

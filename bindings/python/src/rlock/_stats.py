@@ -27,6 +27,7 @@ _KINDS = {
     lib.RLOCK_KIND_REDLOCK: "redlock",
     lib.RLOCK_KIND_SETNX: "setnx",
     lib.RLOCK_KIND_PERMITS: "permits",
+    lib.RLOCK_KIND_SEMAPHORE: "semaphore",
 }
 _SHORTEST = 32e-6  # the end of a histogram's first range, in seconds
 
