@@ -9,6 +9,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RPermitExpirableSemaphore;
+import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.BaseConfig;
 import org.redisson.config.Config;
@@ -82,6 +83,10 @@ final class Clients {
 
     RPermitExpirableSemaphore permits(String label, String name) {
         return clients.get(label).getPermitExpirableSemaphore(name);
+    }
+
+    RSemaphore semaphore(String label, String name) {
+        return clients.get(label).getSemaphore(name);
     }
 
     private static boolean isGroup(String kind) {

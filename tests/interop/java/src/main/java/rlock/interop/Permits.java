@@ -2,11 +2,7 @@ package rlock.interop;
 
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
 
-import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
 import org.redisson.api.RPermitExpirableSemaphore;
 
 /** What an owner can be asked to do with permits. Times are in ms. */
@@ -28,31 +24,11 @@ final class Permits {
             case "free":
                 return "" + permits.availablePermits();
             case "loop":
-                return loop(permits, Integer.parseInt(args.get(0)), Integer.parseInt(args.get(1)),
-                        Long.parseLong(args.get(2)));
+                long leaseMs = Long.parseLong(args.get(2));
+                return Crowd.run(Integer.parseInt(args.get(0)), Integer.parseInt(args.get(1)),
+                        () -> permits.release(permits.acquire(leaseMs, MILLISECONDS)));
             default:
                 throw new UnsupportedOperationException(verb);
         }
-    }
-
-    /** So many threads take a permit and give it back, so often. The value is how often. */
-    private static String loop(RPermitExpirableSemaphore permits, int threads, int rounds,
-            long leaseMs) throws Exception {
-        ExecutorService pool = Executors.newFixedThreadPool(threads);
-        List<Future<?>> ends = new ArrayList<>();
-
-        for (int i = 0; i < threads; i++) {
-            ends.add(pool.submit(() -> {
-                for (int round = 0; round < rounds; round++) {
-                    permits.release(permits.acquire(leaseMs, MILLISECONDS));
-                }
-                return null;
-            }));
-        }
-        for (Future<?> end : ends) {
-            end.get();
-        }
-        pool.shutdown();
-        return "" + threads * rounds;
     }
 }
