@@ -50,7 +50,7 @@ COMMAND_TEST(as_many_run_at_a_time_as_there_are_slots)
     free(test_server_cmd(fixture.server, "DEL a"));
 }
 
-static void expect_permits(const char *name)
+static void expect_units(const char *name)
 {
     char key[64];
 
@@ -63,8 +63,8 @@ static void expect_permits(const char *name)
     assert_command_says("\"slots\":3,\"slots_free\":1", "ls", "--json");
 }
 
-/* Their number is a string; and it may have been deleted. */
-COMMAND_TEST(permits_that_are_out_are_recognised)
+/* The number is a string; and it may have been deleted. */
+static void recognise(const char *kind, const char *set)
 {
     static const char *const names[] = {"a", "b{c}", "{d}e{f}"}, *const keys[] = {"{a}", "b{c}",
                                                                                   "{d}e{f}"};
@@ -72,13 +72,15 @@ COMMAND_TEST(permits_that_are_out_are_recognised)
     for (size_t i = 0; i < 3; i++) {
         const char *name = names[i];
         struct command holders[] = {
-            COMMAND("run", "--slots", "3", name, "--", "sleep", "60"),
-            COMMAND("run", "--slots", "3", name, "--", "sleep", "60"),
+            COMMAND("run", "--kind", kind, "--slots", "3", "--renewed-lease", "1500ms", name, "--",
+                    "sleep", "60"),
+            COMMAND("run", "--kind", kind, "--slots", "3", "--renewed-lease", "1500ms", name, "--",
+                    "sleep", "60"),
         };
 
         assert_true(TEST_EVENTUALLY(
-            test_server_int(fixture.server, "ZCARD %s:timeout", keys[i]) == 2, 10000));
-        expect_permits(name);
+            test_server_int(fixture.server, "ZCARD %s:%s", keys[i], set) == 2, 10000));
+        expect_units(name);
         assert_int_equal(COMMAND_STATUS("info", "--check", name), 0);
         free(test_server_cmd(fixture.server, "DEL %s", name));
         assert_command_says(" and 1 more, ", "info", name);
@@ -88,9 +90,43 @@ COMMAND_TEST(permits_that_are_out_are_recognised)
         }
         free(test_server_cmd(fixture.server, "SET %s 3", name));
         assert_int_equal(COMMAND_STATUS("info", name), 65);
-        assert_command_says(": free, 3 of 3 slots free\n", "info", "--kind", "permits", name);
+        assert_command_says(": free, 3 of 3 slots free\n", "info", "--kind", kind, name);
         free(test_server_cmd(fixture.server, "DEL %s", name));
     }
+}
+
+COMMAND_TEST(permits_that_are_out_are_recognised)
+{
+    recognise("permits", "timeout");
+}
+
+COMMAND_TEST(a_semaphore_of_which_units_are_held_is_recognised)
+{
+    recognise("semaphore", "rlock-permits");
+}
+
+/* A semaphore: the units of Redisson clients are not known, so the command compares no numbers. */
+COMMAND_TEST(a_semaphore_has_slots_and_no_leases)
+{
+    struct command command;
+
+    assert_int_equal(COMMAND_STATUS("slots", "--kind", "semaphore", "a", "2"), 0);
+    assert_int_equal(COMMAND_STATUS("slots", "--kind", "fair", "a", "2"), 64);
+    command = COMMAND("run", "--kind", "semaphore", "--slots", "3", "a", "--", "true");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_string_equal(file_text(command.err), "");
+    assert_int_equal(COMMAND_STATUS("run", "--kind", "semaphore", "a", "--", "true"), 64);
+    assert_int_equal(COMMAND_STATUS("run", "--kind", "semaphore", "--slots", "2", "--lease", "10s",
+                                    "a", "--", "true"),
+                     64);
+    assert_int_equal(COMMAND_STATUS("run", "--kind", "semaphore", "--slots", "2", "--at-least",
+                                    "10s", "a", "--", "true"),
+                     64);
+    command = COMMAND("acquire", "--kind", "semaphore", "--slots", "2", "--lease", "10s", "a");
+    assert_int_equal(command_wait(&command, 10000), 64);
+    assert_contains(file_text(command.err), "a semaphore is always renewed");
+    assert_int_equal(test_server_int(fixture.server, "GET a"), 2);
+    free(test_server_cmd(fixture.server, "DEL a"));
 }
 
 COMMAND_TEST(a_set_of_others_is_no_semaphore)

@@ -43,6 +43,9 @@ static void take(struct sim_world *world, unsigned key, int64_t units)
     world->peer_units[key] += units;
     (void)snprintf(text, sizeof(text), "%lld", (long long)-units);
     sim_by_hand(world, (const char *const[]){"INCRBY", world->keys[key], text, NULL});
+    if (units > 0 && draw(world, 4) == 0) { /* trySetPermits() with a TTL leaves it so */
+        sim_by_hand(world, (const char *const[]){"PEXPIRE", world->keys[key], "3600000", NULL});
+    }
     if (units < 0 && sim_permits_number(world, key, &free)) {
         announce(world, key, "PUBLISH", free);
         if (world->config.sharded) {

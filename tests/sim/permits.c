@@ -145,6 +145,10 @@ void sim_permits_look(struct sim_world *world, unsigned key)
                         (long long)item.score - now);
         }
     }
+    if (has_set && world->config.kind == &rlock__semaphore_ops && set.pttl_ms >= 0) {
+        sim_violate(world, "the record of %s ends in %lld ms", world->keys[key],
+                    (long long)set.pttl_ms);
+    }
     if (!sim_permits_number(world, key, &free)) {
         sim_peer_forgets(world, world->keys[key]);
         sim_note_free(world, 0, key, out == 0);
