@@ -289,7 +289,8 @@ static bool is_refused_by_a_move(const struct sim_user *user, unsigned side)
     return (world->config.units != 0 ||
             (strcmp(user->client->specs[side][user->key]->ops->kind, "read") == 0 &&
              (hold->renewed & levels) != levels)) &&
-           world->now < world->open_until[user->key] + world->config.lease / 3;
+           world->now < world->open_until[user->key] + world->config.lease / 3 +
+                            2 * world->config.delay_max; /* the answer was on its way */
 }
 
 void sim_rely_done(struct sim_user *user)
