@@ -5,6 +5,7 @@ set(RLOCK_SOURCES
     src/admin/diagnose_replicas.c
     src/admin/diagnose_sentinels.c
     src/admin/finding.c
+    src/admin/latch.c
     src/admin/primaries.c
     src/admin/probe.c
     src/admin/rights.c
@@ -26,6 +27,8 @@ set(RLOCK_SOURCES
     src/client/holder.c
     src/client/identity.c
     src/client/init.c
+    src/client/latch.c
+    src/client/latch_async.c
     src/client/leader.c
     src/client/leader_options.c
     src/client/lock.c
@@ -74,6 +77,7 @@ set(RLOCK_SOURCES
     src/lock/call/acquire_state.c
     src/lock/call/acquire_turn.c
     src/lock/call/acquire_wait.c
+    src/lock/call/await.c
     src/lock/call/batch.c
     src/lock/call/command.c
     src/lock/call/detach.c
@@ -110,6 +114,7 @@ set(RLOCK_SOURCES
     src/lock/hold/table.c
     src/lock/hold/ticket.c
     src/lock/hold/turns.c
+    src/lock/latch.c
     src/lock/log.c
     src/lock/permits.c
     src/lock/plain.c
@@ -207,6 +212,10 @@ set(RLOCK_LUA
     lua/fenced/force.lua
     lua/fenced/release.lua
     lua/fenced/rename.lua
+    lua/latch/delete.lua
+    lua/latch/down.lua
+    lua/latch/look.lua
+    lua/latch/set.lua
     lua/multi/acquire.lua
     lua/parts/announce.lua
     lua/parts/busy.lua

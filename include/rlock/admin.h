@@ -12,6 +12,7 @@
 #ifndef RLOCK_ADMIN_H
 #define RLOCK_ADMIN_H
 
+#include <rlock/latch.h>
 #include <rlock/rlock.h>
 
 #ifdef __cplusplus
@@ -71,6 +72,15 @@ RLOCK_API int rlock_admin_set_units(struct rlock_handle *lock, int64_t units);
  * EFORKED, ENOMEM: as above.
  */
 RLOCK_API int rlock_admin_add_units(struct rlock_handle *lock, int64_t units);
+
+/*
+ * Deletes a latch, which opens it, and wakes all that wait for it. Redisson's delete().
+ * ret_existed: whether there was one; may be NULL.
+ * Blocks. I/O: one round trip within op_timeout_ms.
+ * Returns 0, or RLOCK_EINDOUBT: the latch may be deleted, so call again. The other codes are those
+ * of rlock_latch_set().
+ */
+RLOCK_API int rlock_admin_delete_latch(struct rlock_latch *latch, bool *ret_existed);
 
 /* One finding of a diagnosis. Borrowed: valid during the callback. */
 struct rlock_finding {

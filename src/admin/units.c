@@ -36,6 +36,7 @@ static int resize(const struct rlock_handle *lock, int64_t units, bool adds)
     if (rlock__run(lock->client, &call) != 0) {
         rlock__detail("lock %s: %s", rlock__spec_text(lock->spec, name), texts.detail);
     }
+    rlock__cmd_fini(&call.command.cmd); /* a client that was closed meanwhile has not taken it */
     return call.code;
 }
 

@@ -6,27 +6,11 @@
 
 #include "base/clock.h"
 #include "base/sized.h"
-#include "client/lock.h"
-
-/* In the order of RLOCK_CALL_…. */
-enum asked { TAKE, LEAVE, EXTEND, FORCE, INSPECT, DETACH, ADOPT };
-
-struct rlock_op {
-    struct rlock__op op;
-    enum asked asked;
-    struct rlock_handle *lock;      /* a reference */
-    struct rlock__inquiry *inquiry; /* FORCE, INSPECT */
-    rlock_done_fn *done;
-    void *payload;
-    atomic_uint refs;
-    atomic_int code; /* RLOCK_UNDER_WAY until all else is there */
-    uint64_t owner;  /* FORCE, INSPECT: 0 */
-    bool was_locked;
-    const struct rlock_info *info; /* INSPECT: what the servers said; the inquiry's */
-};
+#include "client/op.h"
 
 /* Those of a group and of an inquiry are behind it; a single lock has none until it needs them, for
- * very many may wait for it. Behind an ADOPT is its text. Behind that is what a trace needs. */
+ * very many may wait for it. Behind an ADOPT is its text, behind the operation of a latch are two
+ * numbers, and behind that is what a trace needs. */
 static struct rlock__texts *texts_of(struct rlock_op *op)
 {
     return (struct rlock__texts *)(op + 1);
@@ -63,7 +47,7 @@ static void finish(struct rlock__op *inner)
 
     if (op->inquiry != NULL) {
         inner->code = rlock__inquiry_end(op->inquiry, &op->info, &op->was_locked, inner->tracing);
-        (void)rlock__count_query(op->lock, op->asked == FORCE, inner->code);
+        (void)rlock__count_query(op->lock, op->asked == RLOCK__ASKED_FORCE, inner->code);
         (void)snprintf(inner->texts->detail, sizeof(inner->texts->detail), "%s",
                        inner->code == 0 ? "" : rlock_detail());
         inner->texts->facts = *rlock__last_facts();
@@ -80,14 +64,18 @@ static void finish(struct rlock__op *inner)
     (void)rlock_op_unref(op);
 }
 
-/* Makes one with two references: the caller's, and that of its completion. */
-static int op_new(enum asked asked, struct rlock_handle *lock, rlock_done_fn *done, void *payload,
-                  struct rlock_op **ret_op)
+int rlock__op_new(enum rlock__asked asked, struct rlock_handle *lock, rlock_done_fn *done,
+                  void *payload, struct rlock_op **ret_op)
 {
-    bool needs = lock->group != NULL || asked == FORCE || asked == INSPECT;
-    size_t more = needs ? sizeof(struct rlock__texts) : asked == ADOPT ? RLOCK_TEXT_SIZE : 0;
+    bool needs =
+        lock->group != NULL || asked == RLOCK__ASKED_FORCE || asked == RLOCK__ASKED_INSPECT;
+    bool is_of_latch = asked >= RLOCK__ASKED_LATCH;
+    size_t more = needs                         ? sizeof(struct rlock__texts)
+                  : asked == RLOCK__ASKED_ADOPT ? RLOCK_TEXT_SIZE
+                  : is_of_latch                 ? 2 * sizeof(int64_t)
+                                                : 0;
     size_t size = sizeof(struct rlock_op) + more;
-    bool is_traced = lock->client->opts.on_trace != NULL;
+    bool is_traced = lock->client->opts.on_trace != NULL && !is_of_latch;
     char *at = calloc(1, size + (is_traced ? sizeof(struct rlock__tracing) : 0));
     struct rlock_op *op = (struct rlock_op *)(void *)at;
 
@@ -102,13 +90,15 @@ static int op_new(enum asked asked, struct rlock_handle *lock, rlock_done_fn *do
         .payload = payload,
         .refs = 2,
         .code = RLOCK_UNDER_WAY};
-    rlock__trace_begin(lock, NULL, (struct rlock__tracing *)(void *)(at + size), &op->op.tracing);
+    if (is_traced) {
+        rlock__trace_begin(lock, NULL, (struct rlock__tracing *)(void *)(at + size),
+                           &op->op.tracing);
+    }
     *ret_op = op;
     return 0;
 }
 
-/* It began, or the code says why not. */
-static int started(struct rlock_op *op, int code, struct rlock_op **ret_op)
+int rlock__op_started(struct rlock_op *op, int code, struct rlock_op **ret_op)
 {
     if (code != 0) { /* it is not completed */
         (void)rlock_op_unref(op);
@@ -147,14 +137,14 @@ int rlock_lock_async(struct rlock_handle *lock, int64_t wait_ms, const struct rl
 
     code = code == 0 ? rlock__take_read(lock, &wait_ms, take, &checked) : code;
     code = code == 0 ? check_owner(checked.owner) : code;
-    code = code == 0 ? op_new(TAKE, lock, done, payload, &op) : code;
+    code = code == 0 ? rlock__op_new(RLOCK__ASKED_TAKE, lock, done, payload, &op) : code;
     if (code == 0) {
         struct rlock__owner owner = {.id = checked.owner, .given = true};
 
         op->owner = checked.owner;
         set_context(op, &checked);
-        code =
-            started(op, lock->vtable->begin_take(lock, wait_ms, &checked, owner, &op->op), ret_op);
+        code = rlock__op_started(
+            op, lock->vtable->begin_take(lock, wait_ms, &checked, owner, &op->op), ret_op);
     }
     return code;
 }
@@ -167,12 +157,12 @@ int rlock_unlock_async(struct rlock_handle *lock, uint64_t owner, rlock_done_fn 
     int code = rlock__lock_check(lock);
 
     code = code == 0 ? check_owner(owner) : code;
-    code = code == 0 ? op_new(LEAVE, lock, done, payload, &op) : code;
+    code = code == 0 ? rlock__op_new(RLOCK__ASKED_LEAVE, lock, done, payload, &op) : code;
     if (code == 0) {
         struct rlock__owner given = {.id = owner, .given = true};
 
         op->owner = owner;
-        code = started(op, lock->vtable->begin_leave(lock, given, &op->op), ret_op);
+        code = rlock__op_started(op, lock->vtable->begin_leave(lock, given, &op->op), ret_op);
     }
     return code;
 }
@@ -186,13 +176,13 @@ int rlock_extend_async(struct rlock_handle *lock, uint64_t owner, int64_t lease_
 
     code = code == 0 ? rlock__lease_read(&lease_ms) : code;
     code = code == 0 ? check_owner(owner) : code;
-    code = code == 0 ? op_new(EXTEND, lock, done, payload, &op) : code;
+    code = code == 0 ? rlock__op_new(RLOCK__ASKED_EXTEND, lock, done, payload, &op) : code;
     if (code == 0) {
         struct rlock__owner given = {.id = owner, .given = true};
 
         op->owner = owner;
         code = lock->vtable->begin_extend(lock, lease_ms * RLOCK__MS, given, &op->op);
-        code = started(op, code, ret_op);
+        code = rlock__op_started(op, code, ret_op);
     }
     return code;
 }
@@ -205,13 +195,13 @@ int rlock_detach_async(struct rlock_handle *lock, uint64_t owner, int64_t lease_
     int code = rlock__detach_read(lock, &lease_ms);
 
     code = code == 0 ? check_owner(owner) : code;
-    code = code == 0 ? op_new(DETACH, lock, done, payload, &op) : code;
+    code = code == 0 ? rlock__op_new(RLOCK__ASKED_DETACH, lock, done, payload, &op) : code;
     if (code == 0) {
         struct rlock__owner given = {.id = owner, .given = true};
 
         op->owner = owner;
         code = rlock__single_detach(lock, lease_ms * RLOCK__MS, given, &op->op);
-        code = started(op, code, ret_op);
+        code = rlock__op_started(op, code, ret_op);
     }
     return code;
 }
@@ -228,7 +218,7 @@ int rlock_adopt_async(struct rlock_handle *lock, const char *text, const struct 
     code = code == 0 ? rlock__take_read(lock, NULL, take, &checked) : code;
     code = code == 0 ? rlock__text_read(lock, text, &checked, &from) : code;
     code = code == 0 ? check_owner(checked.owner) : code;
-    code = code == 0 ? op_new(ADOPT, lock, done, payload, &op) : code;
+    code = code == 0 ? rlock__op_new(RLOCK__ASKED_ADOPT, lock, done, payload, &op) : code;
     if (code == 0) {
         struct rlock__owner owner = {.id = checked.owner, .given = true};
 
@@ -236,21 +226,21 @@ int rlock_adopt_async(struct rlock_handle *lock, const char *text, const struct 
         set_context(op, &checked);
         from = memcpy(op + 1, from, strlen(from) + 1);
         code = rlock__single_adopt(lock, from, &checked, owner, &op->op);
-        code = started(op, code, ret_op);
+        code = rlock__op_started(op, code, ret_op);
     }
     return code;
 }
 
-static int inquire(enum asked asked, struct rlock_handle *lock, rlock_done_fn *done, void *payload,
-                   struct rlock_op **ret_op)
+static int inquire(enum rlock__asked asked, struct rlock_handle *lock, rlock_done_fn *done,
+                   void *payload, struct rlock_op **ret_op)
 {
     struct rlock_op *op;
     int code = rlock__lock_check_open(lock);
 
-    code = code == 0 ? op_new(asked, lock, done, payload, &op) : code;
+    code = code == 0 ? rlock__op_new(asked, lock, done, payload, &op) : code;
     if (code == 0) {
-        code = rlock__inquiry_begin(lock, asked == FORCE, &op->op, &op->inquiry);
-        code = started(op, code, ret_op);
+        code = rlock__inquiry_begin(lock, asked == RLOCK__ASKED_FORCE, &op->op, &op->inquiry);
+        code = rlock__op_started(op, code, ret_op);
     }
     return code;
 }
@@ -259,14 +249,14 @@ int rlock_force_unlock_async(struct rlock_handle *lock, rlock_done_fn *done, voi
                              struct rlock_op **ret_op)
 {
     RLOCK__WHOLE;
-    return inquire(FORCE, lock, done, payload, ret_op);
+    return inquire(RLOCK__ASKED_FORCE, lock, done, payload, ret_op);
 }
 
 int rlock_inspect_async(struct rlock_handle *lock, rlock_done_fn *done, void *payload,
                         struct rlock_op **ret_op)
 {
     RLOCK__WHOLE;
-    return inquire(INSPECT, lock, done, payload, ret_op);
+    return inquire(RLOCK__ASKED_INSPECT, lock, done, payload, ret_op);
 }
 
 /* ---- What came of it ---- */
@@ -311,7 +301,8 @@ static int check_result(const struct rlock_op *op, bool has_it, const void *room
 
 int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant)
 {
-    bool has_it = op->asked == TAKE || op->asked == EXTEND || op->asked == ADOPT;
+    bool has_it = op->asked == RLOCK__ASKED_TAKE || op->asked == RLOCK__ASKED_EXTEND ||
+                  op->asked == RLOCK__ASKED_ADOPT;
     int code = check_result(op, has_it, ret_grant);
 
     if (code == 0) {
@@ -324,7 +315,7 @@ int rlock_op_text(const struct rlock_op *op, char ret_text[static RLOCK_TEXT_SIZ
 {
     rlock__detail_clear();
     ret_text[0] = '\0';
-    if (op->asked != DETACH || rlock_op_code(op) != 0) {
+    if (op->asked != RLOCK__ASKED_DETACH || rlock_op_code(op) != 0) {
         return rlock__fail(RLOCK_EINVAL, "the operation has no such result");
     }
     rlock__text_of_detach(op->lock, &op->op, ret_text);
@@ -333,7 +324,7 @@ int rlock_op_text(const struct rlock_op *op, char ret_text[static RLOCK_TEXT_SIZ
 
 int rlock_op_info(const struct rlock_op *op, struct rlock_info *ret_info)
 {
-    int code = check_result(op, op->asked == INSPECT, ret_info);
+    int code = check_result(op, op->asked == RLOCK__ASKED_INSPECT, ret_info);
 
     if (code == 0) {
         rlock__sized_give(ret_info, op->info);
@@ -349,7 +340,9 @@ bool rlock_op_was_locked(const struct rlock_op *op)
 void rlock_op_cancel(struct rlock_op *op)
 {
     RLOCK__WHOLE;
-    if (op != NULL && (op->asked == TAKE || op->asked == ADOPT) &&
+    if (op != NULL &&
+        (op->asked == RLOCK__ASKED_TAKE || op->asked == RLOCK__ASKED_ADOPT ||
+         op->asked == RLOCK__ASKED_LATCH) &&
         rlock_op_code(op) == RLOCK_UNDER_WAY &&
         op->lock->client->fork_generation == rlock__fork_generation()) {
         op->lock->vtable->cancel(op->lock, &op->op);

@@ -148,8 +148,16 @@ void rlock__grant_give(const struct rlock__standing *standing, uint64_t owner, i
 
 /* ---- single.c: operations that only locks of one key have, as begin_leave and begin_take ---- */
 
+/* Makes a handle, as rlock_reentrant_new() does. */
+int rlock__single_new(struct rlock_client *client, const struct rlock_ops *ops, const char *name,
+                      const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 int rlock__single_detach(const struct rlock_handle *lock, int64_t lease_us,
                          struct rlock__owner owner, struct rlock__op *op);
+/* Begins to run the command that op->call.command has. */
+int rlock__single_command(const struct rlock_handle *lock, struct rlock__op *op);
+/* Begins to wait until a latch is open. */
+int rlock__single_await(const struct rlock_handle *lock, int64_t wait_ms,
+                        const struct rlock_take *take, struct rlock__op *op);
 /* from: the owner that has the hold now. Borrowed until the completion. */
 int rlock__single_adopt(const struct rlock_handle *lock, const char *from,
                         const struct rlock_take *take, struct rlock__owner owner,

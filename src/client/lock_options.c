@@ -9,8 +9,9 @@
 
 unsigned rlock__options_of(const struct rlock_ops *ops)
 {
-    unsigned options = RLOCK__OPTION_NAME | RLOCK__OPTION_HOLD;
+    unsigned options = RLOCK__OPTION_NAME;
 
+    options |= ops->renew != NULL ? RLOCK__OPTION_HOLD : 0;
     options |= ops->pause != NULL ? RLOCK__OPTION_PAUSE : 0;
     options |= (ops->caps & RLOCK__CAP_QUEUES) != 0 ? RLOCK__OPTION_SLOT : 0;
     options |= (ops->caps & RLOCK__CAP_PASSES) != 0 ? RLOCK__OPTION_LINGER : 0;

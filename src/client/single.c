@@ -39,7 +39,7 @@ RLOCK__REQUIRES(core) static void note_standing(struct rlock__op *op)
 {
     const struct rlock__call *call = &op->call;
 
-    if (call->code != 0 || call->kind == RLOCK__RELEASE) {
+    if (call->code != 0 || (call->kind != RLOCK__ACQUIRE && call->kind != RLOCK__EXTEND)) {
         return;
     }
     (void)rlock__core_standing(call->spec->core, call->spec, call->owner, &op->standing);
@@ -102,6 +102,28 @@ static int begin_take(const struct rlock_handle *lock, int64_t wait_ms,
         code = rlock__cancel_watch(lock->client, take->cancel);
     }
     return code == 0 ? begin(lock, op, take->cancel) : code;
+}
+
+int rlock__single_await(const struct rlock_handle *lock, int64_t wait_ms,
+                        const struct rlock_take *take, struct rlock__op *op)
+{
+    int code = take->cancel != NULL ? rlock__cancel_watch(lock->client, take->cancel) : 0;
+
+    op->call.kind = RLOCK__AWAIT;
+    op->call.acquire.wait_us = wait_ms * RLOCK__MS;
+    return code == 0 ? begin(lock, op, take->cancel) : code;
+}
+
+int rlock__single_command(const struct rlock_handle *lock, struct rlock__op *op)
+{
+    int code;
+
+    op->call.kind = RLOCK__COMMAND;
+    code = begin(lock, op, NULL);
+    if (code != 0) { /* the call has not taken it over */
+        rlock__cmd_fini(&op->call.command.cmd);
+    }
+    return code;
 }
 
 static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owner,
@@ -267,8 +289,8 @@ static int make(struct rlock_client *client, const struct rlock_ops *ops, struct
     return 0;
 }
 
-static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, const char *name,
-                    const struct rlock_opts *opts, struct rlock_handle **ret_lock)
+int rlock__single_new(struct rlock_client *client, const struct rlock_ops *ops, const char *name,
+                      const struct rlock_opts *opts, struct rlock_handle **ret_lock)
 {
     struct rlock_opts copy = {.size = sizeof(copy)};
     size_t len;
@@ -301,7 +323,7 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
     int rlock_##kind##_new(struct rlock_client *client, const char *name,                          \
                            const struct rlock_opts *opts, struct rlock_handle **ret_lock)          \
     {                                                                                              \
-        return new_lock(client, &rlock__##kind##_ops, name, opts, ret_lock);                       \
+        return rlock__single_new(client, &rlock__##kind##_ops, name, opts, ret_lock);              \
     }
 
 CONSTRUCTOR(reentrant)

@@ -108,7 +108,13 @@ static inline void rlock__texts_clear(struct rlock__texts *texts)
     texts->facts.reason = 0;
 }
 
-enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND, RLOCK__EXTEND };
+enum rlock__call_kind {
+    RLOCK__ACQUIRE,
+    RLOCK__RELEASE,
+    RLOCK__COMMAND,
+    RLOCK__EXTEND,
+    RLOCK__AWAIT, /* waits until a latch is open */
+};
 
 /* Why a call goes on at the end of the event. Bits; the lowest is the first reason. */
 enum rlock__why {
@@ -242,7 +248,8 @@ struct rlock__extend {
  * One call of a program, from its beginning to its completion. The caller owns the memory, and
  * leaves it in place until the call is in core.done. The caller sets the inputs; everything else is
  * zero. A RELEASE has the common part alone: its `acquire` stays zero, but for what it says of a
- * RELEASE. In a COMMAND and an EXTEND nobody may read `acquire`.
+ * RELEASE. An AWAIT has in `acquire` its wait, when it began, and whether it was refused; the rest
+ * stays zero. In a COMMAND and an EXTEND nobody may read `acquire`.
  */
 struct rlock__call {
     /* inputs */
@@ -302,6 +309,12 @@ struct rlock__call {
         struct rlock__extend extend;
     };
 };
+
+/* Whether the call may wait on a channel. */
+static inline bool rlock__listens(const struct rlock__call *call)
+{
+    return call->kind == RLOCK__ACQUIRE || call->kind == RLOCK__AWAIT;
+}
 
 /* Whether the call gives its hold to a text. */
 static inline bool rlock__detaches(const struct rlock__call *call)

@@ -125,7 +125,8 @@ struct rlock__answer {
 };
 
 /*
- * One kind. All members but caps are required, unless they say otherwise. Each function
+ * One kind. All members but caps are required, unless they say otherwise; a latch, which nobody
+ * holds, has only a channel and acquire. Each function
  *   - runs under the client's mutex,
  *   - must not block,
  *   - keeps no state,

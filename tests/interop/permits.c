@@ -1,5 +1,5 @@
 /*
- * Shares permits, and then a semaphore, with Redisson, on servers of its own:
+ * Shares permits and a latch, and then a semaphore, with Redisson, on servers of its own:
  *
  *     permits <version>=<directory>...
  *
@@ -12,6 +12,7 @@
  */
 #include <rlock/rlock.h>
 
+#include "latches.h"
 #include "version.h"
 
 #include "support/run.h"
@@ -302,6 +303,9 @@ static void play(struct scene *scene, const struct version *version, const char 
     open_both(scene, version);
     verdict(scene, "seen", see_each_other(scene));
     verdict(scene, "wake-up", wake_each_other(scene));
+    if (scene->sort == sorts) {
+        verdict(scene, "latch", latches_meet(scene->java, scene->client));
+    }
     verdict(scene, "crowd", crowd(scene, NOBODY));
     verdict(scene, "ours die", crowd(scene, OURS));
     verdict(scene, "JVM dies", scene->sort->records_all ? crowd(scene, JAVA) : lose_units(scene));

@@ -258,6 +258,10 @@ static void look(struct sim_world *world, unsigned key)
         sim_note_free(world, 1, key, false);
         return;
     }
+    if (sim_latch_is(world)) {
+        sim_latch_look(world, key);
+        return;
+    }
     if ((world->config.kind->caps & RLOCK__CAP_UNITS) != 0) {
         sim_permits_look(world, key);
         return;

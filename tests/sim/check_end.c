@@ -16,7 +16,7 @@ static bool begins(struct sim_view name, const char *prefix)
 static bool next_lock_key(const struct sim_world *world, unsigned *inout_node,
                           struct sim_key_info *info, int64_t *inout_left)
 {
-    while (sim_next_key(world, inout_node, info)) {
+    while (!sim_latch_is(world) && sim_next_key(world, inout_node, info)) {
         bool queue = begins(info->name, "redisson_lock_queue:") ||
                      begins(info->name, "redisson_lock_timeout:");
         bool asks = begins(info->name, "rlock_writer_waits:") && info->pttl_ms >= 0 &&

@@ -181,6 +181,7 @@ void sim_foreign_start(struct sim_world *world)
     world->foreign.random = (world->seed + 1) * UINT64_C(0x9E3779B97F4A7C15);
     (void)draw(world, 1);
     world->foreign.at = world->config.faults != 0 && world->config.failover_us == 0 &&
+                                !sim_latch_is(world) &&
                                 (draw(world, 10) == 0 || world->only.foreign)
                             ? draw(world, 10 * world->config.lease)
                             : RLOCK__NEVER;

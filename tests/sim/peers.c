@@ -18,7 +18,7 @@ static int64_t draw(struct sim_world *world, int64_t n)
 /* What another library does while the client's servers fail is not what is tried here. */
 void sim_peer_start(struct sim_world *world)
 {
-    const bool comes = world->config.kind == &rlock__semaphore_ops &&
+    const bool comes = (world->config.kind == &rlock__semaphore_ops || sim_latch_is(world)) &&
                        world->config.failover_us == 0 && world->seed % 2 == 0;
 
     world->peer.random = (world->seed + 7) * UINT64_C(0x9E3779B97F4A7C15);
@@ -72,6 +72,10 @@ void sim_peer_step(struct sim_world *world)
     }
     peer->at = world->now + 1 + draw(world, world->config.lease);
     key = (unsigned)draw(world, world->config.n_keys);
+    if (is_in_reach(world, key) && sim_latch_is(world)) {
+        sim_latch_peer(world, key, draw(world, 1000));
+        return;
+    }
     if (!is_in_reach(world, key) || !sim_permits_number(world, key, &free)) {
         return;
     }

@@ -32,4 +32,17 @@ void sim_peer_goes(struct sim_world *world);
 /* This key is gone: if it is the number, the units that the program has do not count any more. */
 void sim_peer_forgets(struct sim_world *world, const char *name);
 
+/* ---- latch.c ---- */
+
+/* Whether the world has latches, and no locks. */
+bool sim_latch_is(const struct sim_world *world);
+void sim_latch_start(void);
+/* After each step: looks at the invariants of a latch. */
+void sim_latch_look(struct sim_world *world, unsigned key);
+/* What the program with another library does next. dice: 0 or more. */
+void sim_latch_peer(struct sim_world *world, unsigned key, int64_t dice);
+/* A user begins a call, and ends it. */
+void sim_latch_act(struct sim_user *user);
+void sim_latch_done(struct sim_user *user);
+
 #endif

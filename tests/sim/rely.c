@@ -51,7 +51,7 @@ static int64_t answer_time(const struct sim_user *user, bool waits)
 int64_t sim_user_due(const struct sim_user *user)
 {
     const struct rlock__call *call = &user->call;
-    bool takes = call->kind == RLOCK__ACQUIRE;
+    bool takes = rlock__listens(call);
     bool waits = takes && call->acquire.wait_us != 0;
     int64_t wait = waits ? call->acquire.wait_us : 0;
     int64_t due = wait < 0 ? RLOCK__NEVER : user->began + wait + answer_time(user, waits);

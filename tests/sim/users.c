@@ -2,6 +2,7 @@
 /* The users: each takes and gives up locks at random, one call at a time. */
 #include <stdio.h>
 
+#include "permits.h"
 #include "world.h"
 
 #define SHORT_WAIT (50 * RLOCK__MS)
@@ -250,6 +251,8 @@ static void on_act(struct rlock__timer *timer, int64_t now)
         } else {
             sim_user_plan(user, sim_random(world, world->config.lease));
         }
+    } else if (sim_latch_is(world)) {
+        sim_latch_act(user);
     } else if (user->forcing) {
         sim_force_open(user);
     } else if (user->holds[0].begun || user->holds[1].begun) {
@@ -354,7 +357,7 @@ static bool is_unanswered(struct sim_user *user)
            (sim_linger_begins(user) || call->sends) && row != NULL && row->sent > 0;
 }
 
-void sim_user_done(struct sim_user *user)
+static void lock_done(struct sim_user *user)
 {
     struct sim_client *client = user->client;
     struct sim_world *world = client->world;
@@ -362,7 +365,6 @@ void sim_user_done(struct sim_user *user)
     struct sim_hold *hold = &user->holds[user->side];
     bool taking = call->kind == RLOCK__ACQUIRE;
 
-    user->calling = false;
     if (is_unanswered(user)) {
         call->code = RLOCK_EINDOUBT; /* the user knows as little */
     }
@@ -413,6 +415,16 @@ void sim_user_done(struct sim_user *user)
                     world->keys[user->key]);
     }
     go_on(user);
+}
+
+void sim_user_done(struct sim_user *user)
+{
+    user->calling = false;
+    if (sim_latch_is(user->client->world)) {
+        sim_latch_done(user);
+    } else {
+        lock_done(user);
+    }
 }
 
 void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss)

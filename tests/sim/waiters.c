@@ -72,7 +72,7 @@ static bool somebody_waits(const struct sim_world *world, unsigned side, unsigne
                           user->call.step == RLOCK__LINED_UP;
 
             if (user->calling && user->key == key && user->side == side &&
-                user->call.kind == RLOCK__ACQUIRE && asleep) {
+                rlock__listens(&user->call) && asleep) {
                 waits = true;
                 *ret_excused = rlock__max(*ret_excused, user->began_at);
             }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "world.h"
+#include "lock/latch.h"
+
 #include "permits.h"
 
 #include "rw/rw.h"
@@ -251,6 +253,8 @@ static void choose_kind(struct sim_world *world)
     }
     if (only != NULL && strcmp(only, rlock__setnx_ops.kind) == 0) {
         config->kind = &rlock__setnx_ops;
+    } else if (only != NULL && strcmp(only, rlock__latch_ops.kind) == 0) {
+        config->kind = &rlock__latch_ops;
     } else if (only != NULL && (strcmp(only, rlock__permits_ops.kind) == 0 ||
                                 strcmp(only, rlock__semaphore_ops.kind) == 0)) {
         config->kind = strcmp(only, rlock__permits_ops.kind) == 0 ? &rlock__permits_ops
@@ -438,6 +442,7 @@ bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps)
     }
     sim_foreign_start(world);
     sim_peer_start(world);
+    sim_latch_start();
     steps *= world->config.failover_us != 0 ? 3 : 1; /* most of the time nothing is answered */
     while (world->steps < steps && world->violation[0] == '\0') {
         sim_foreign_step(world);

@@ -2,6 +2,7 @@
 /* The public header alone, first in its file, with each macro used: compiled as C11 by the book, as
    C that C++ could read, and never run. */
 #include <rlock/admin.h>
+#include <rlock/latch.h>
 #include <rlock/leader.h>
 #include <rlock/rlock.h>
 #include <rlock/stats.h>

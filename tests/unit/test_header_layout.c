@@ -5,6 +5,7 @@
  * for processors with 64 and with 32 bits, with -Wpadded, and never run.
  */
 #include <rlock/admin.h>
+#include <rlock/latch.h>
 #include <rlock/leader.h>
 #include <rlock/stats.h>
 #include <stddef.h>

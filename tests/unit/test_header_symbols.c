@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include <rlock/admin.h>
+#include <rlock/latch.h>
 #include <rlock/leader.h>
 #include <rlock/stats.h>
 
@@ -98,7 +99,8 @@ static void each_declared_name_is_listed_and_each_listed_one_declared(void **sta
     (void)state;
     assert_int_equal(
         count_declared(RLOCK_HEADERS "/rlock.h") + count_declared(RLOCK_HEADERS "/stats.h") +
-            count_declared(RLOCK_HEADERS "/admin.h") + count_declared(RLOCK_HEADERS "/leader.h"),
+            count_declared(RLOCK_HEADERS "/admin.h") + count_declared(RLOCK_HEADERS "/leader.h") +
+            count_declared(RLOCK_HEADERS "/latch.h"),
         N);
 }
 

@@ -10,6 +10,8 @@
 void rlock__call_begin(struct rlock__call *call, int64_t now);
 /* The call completes now, or after a grace. */
 void rlock__call_give_up(struct rlock__call *call, int code, int64_t now);
+/* A call that waits ends now, or after a grace. Other calls go on. */
+void rlock__call_cancel(struct rlock__call *call, int64_t now);
 /* The link is down. Gives up the calls that wait for it if it will not come up, or if they are
  * prompt and no copy of their requests can have run. */
 void rlock__calls_fail_waiting(struct rlock__link *link, int64_t now);
@@ -76,6 +78,14 @@ void rlock__extend_begin(struct rlock__call *call, int64_t now);
 void rlock__extend_settled(struct rlock__call *call);
 void rlock__extend_timer(struct rlock__call *call, int64_t now);
 void rlock__extend_give_up(struct rlock__call *call, int code, int64_t now);
+
+/* ---- await.c: a call that waits until a latch is open ---- */
+
+void rlock__await_begin(struct rlock__call *call, int64_t now);
+/* Its channel is live or not any more, or a message came on it. */
+void rlock__await_wake(struct rlock__call *call, int64_t now);
+void rlock__await_timer(struct rlock__call *call, int64_t now);
+void rlock__await_give_up(struct rlock__call *call, int code, int64_t now);
 
 /* ---- command.c: a call that runs one command ---- */
 

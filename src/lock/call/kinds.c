@@ -16,6 +16,7 @@ static const struct kind {
     [RLOCK__RELEASE] = {rlock__release_begin, rlock__release_timer, rlock__release_give_up},
     [RLOCK__COMMAND] = {rlock__command_begin, rlock__command_timer, rlock__command_give_up},
     [RLOCK__EXTEND] = {rlock__extend_begin, rlock__extend_timer, rlock__extend_give_up},
+    [RLOCK__AWAIT] = {rlock__await_begin, rlock__await_timer, rlock__await_give_up},
 };
 
 static void on_call_timer(struct rlock__timer *timer, int64_t now)
@@ -33,6 +34,15 @@ void rlock__call_give_up(struct rlock__call *call, int code, int64_t now)
     kinds[call->kind].give_up(call, code, now);
     assert(call->step == RLOCK__COMPLETE || call->step == RLOCK__GIVING_UP);
     assert(code != RLOCK_ECLOSED || call->step == RLOCK__COMPLETE); /* a close never waits */
+}
+
+void rlock__call_cancel(struct rlock__call *call, int64_t now)
+{
+    if (call->kind == RLOCK__ACQUIRE) {
+        rlock__acquire_cancel(call, now);
+    } else if (call->kind == RLOCK__AWAIT && call->step != RLOCK__COMPLETE) {
+        rlock__await_give_up(call, RLOCK_ECANCELED, now);
+    }
 }
 
 void rlock__call_begin(struct rlock__call *call, int64_t now)

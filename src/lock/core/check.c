@@ -59,6 +59,14 @@ static void check_acquire(const struct rlock__call *call)
     assert(call->number <= call->core->last_number);
 }
 
+static void check_await(const struct rlock__call *call)
+{
+    assert(call->step == RLOCK__ASKING || call->step == RLOCK__SLEEPING);
+    assert((call->request != NULL) == (call->step == RLOCK__ASKING));
+    assert(call->timer.set || call->step == RLOCK__ASKING); /* messages get lost */
+    assert(call->hold == NULL && call->acquire.queue == NULL && call->acquire.entry == NULL);
+}
+
 /* Whether the server tells the call that its key has changed, or is being asked to. */
 static bool is_covered(const struct rlock__channel *channel)
 {
@@ -82,6 +90,9 @@ static void check_call(const struct rlock__core *core, const struct rlock__call 
                           is_covered(call->channel)));
     if (call->kind == RLOCK__ACQUIRE) {
         check_acquire(call);
+    }
+    if (call->kind == RLOCK__AWAIT) {
+        check_await(call);
     }
 }
 

@@ -246,16 +246,14 @@ void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int
 
 void rlock__core_cancel_call(struct rlock__core *core, struct rlock__call *call, int64_t now)
 {
-    if (call->kind == RLOCK__ACQUIRE) {
-        rlock__acquire_cancel(call, now);
-    }
+    rlock__call_cancel(call, now);
     rlock__finish_event(core, now);
 }
 
 /* Whether a call waits with this signal; or, without one, for this owner. */
 static bool is_meant(const struct rlock__call *call, const void *cancel, uint64_t owner)
 {
-    if (call->kind != RLOCK__ACQUIRE) {
+    if (!rlock__listens(call)) {
         return false;
     }
     return cancel != NULL ? call->cancel == cancel
@@ -272,7 +270,7 @@ static void cancel_calls(struct rlock__core *core, const void *cancel, uint64_t 
         struct rlock__call *before = call == core->calls ? NULL : call->all.prev;
 
         if (is_meant(call, cancel, owner)) {
-            rlock__acquire_cancel(call, now);
+            rlock__call_cancel(call, now);
         }
         if (before != NULL &&
             before->step ==

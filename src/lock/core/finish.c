@@ -29,7 +29,11 @@ void rlock__work(struct rlock__core *core, int64_t now)
 /* The call goes on, for one of the reasons why it is ready. */
 static void go_on(struct rlock__call *call, unsigned why, int64_t now)
 {
-    if ((why & RLOCK__HEARD) != 0) {
+    if (call->kind == RLOCK__AWAIT) {
+        if (why != RLOCK__HEARD) { /* RLOCK__WOKEN comes with it */
+            rlock__await_wake(call, now);
+        }
+    } else if ((why & RLOCK__HEARD) != 0) {
         if (rlock__queue_on_message(call, now)) {
             rlock__pass_doubt(call->core, call->spec, now);
         }

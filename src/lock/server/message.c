@@ -158,7 +158,7 @@ void rlock__channel_wake(struct rlock__channel *channel, bool all)
 
     DL_FOREACH2(channel->waiters, call, waits.next)
     {
-        assert(call->channel == channel && call->kind == RLOCK__ACQUIRE);
+        assert(call->channel == channel && rlock__listens(call));
         if (all || call->acquire.queue == NULL) {
             rlock__ready(call, RLOCK__WOKEN);
         }

@@ -104,8 +104,7 @@ void rlock__server_changed(struct rlock__server *server, int64_t now)
     }
     DL_FOREACH2(server->core->calls, call, all.next)
     {
-        if (call->kind == RLOCK__ACQUIRE && call->channel != NULL &&
-            call->channel->server == server) {
+        if (call->channel != NULL && call->channel->server == server) {
             rlock__ready(call, RLOCK__WOKEN);
         }
     }

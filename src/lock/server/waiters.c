@@ -194,7 +194,7 @@ bool rlock__channel_join(struct rlock__call *call)
     struct rlock__server *server = rlock__route(call->spec)->server;
     struct rlock__channel *channel = channel_for(call, server);
 
-    assert(call->kind == RLOCK__ACQUIRE && call->channel == NULL);
+    assert(rlock__listens(call) && call->channel == NULL);
     assert(channel == NULL || channel->server == server);
     if (channel == NULL) {
         return false;
@@ -210,7 +210,7 @@ static struct rlock__channel *leave(struct rlock__call *call)
 {
     struct rlock__channel *channel = call->channel;
 
-    assert(channel->waiters != NULL && call->kind == RLOCK__ACQUIRE);
+    assert(channel->waiters != NULL && rlock__listens(call));
     rlock__ear_close(call);
     call->channel = NULL;
     DL_DELETE2(channel->waiters, call, waits.prev, waits.next);

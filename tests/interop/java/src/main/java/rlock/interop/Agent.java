@@ -77,6 +77,8 @@ public final class Agent {
                 return ofClient(client, verb, args);
             case "permits":
                 return Permits.of(clients.permits(client, name), verb, args);
+            case "latch":
+                return Latches.of(clients.latch(client, name), verb, args);
             case "semaphore":
                 return Semaphores.of(clients.semaphore(client, name), verb, args);
             default:

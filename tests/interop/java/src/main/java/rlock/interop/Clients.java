@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.redisson.Redisson;
+import org.redisson.api.RCountDownLatch;
 import org.redisson.api.RLock;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RSemaphore;
@@ -83,6 +84,10 @@ final class Clients {
 
     RPermitExpirableSemaphore permits(String label, String name) {
         return clients.get(label).getPermitExpirableSemaphore(name);
+    }
+
+    RCountDownLatch latch(String label, String name) {
+        return clients.get(label).getCountDownLatch(name);
     }
 
     RSemaphore semaphore(String label, String name) {

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A call that waits until a latch is open. It takes nothing, so it may end at any time: a copy of
+ * its request that runs late changes nothing. While the latch is closed, the call asks again after
+ * each message on the channel, and at least every RLOCK__RECHECK_US.
+ */
+#include <assert.h>
+
+#include "lock/call/calls.h"
+#include "lock/common.h"
+#include "lock/server/channel.h"
+#include "lock/server/classify.h"
+#include "lock/server/hop.h"
+#include "lock/server/route.h"
+#include "lock/server/send.h"
+
+static void end(struct rlock__call *call, int code)
+{
+    assert(call->request == NULL);
+    if (call->channel != NULL) {
+        rlock__channel_leave(call);
+    }
+    rlock__call_complete(call, code, NULL);
+}
+
+/* The end of the wait. As long as the server has not answered, the call waits for the server
+ * too. */
+static int64_t until(const struct rlock__call *call)
+{
+    const int64_t begun = call->acquire.begun_at;
+
+    return call->acquire.contended
+               ? call->deadline
+               : rlock__max(call->deadline, rlock__later(begun, call->core->opts.op_timeout_us));
+}
+
+static void sleep_until(struct rlock__call *call, int64_t at)
+{
+    rlock__call_step(call, RLOCK__SLEEPING);
+    rlock__timer_set(&call->core->timers, &call->timer, rlock__min(at, until(call)));
+}
+
+static void on_answer(struct rlock__request *request, const struct rlock__reply *reply,
+                      int64_t now);
+
+static void ask(struct rlock__call *call, int64_t now)
+{
+    struct rlock__request *request = rlock__request_new(&call->core->requests, on_answer, call);
+    const struct rlock__args none = {.count = 0};
+
+    assert(call->request == NULL);
+    call->link = rlock__route(call->spec);
+    if (request != NULL) {
+        call->spec->ops->acquire(call->spec, &none, &request->cmd);
+    }
+    if (request == NULL || !rlock__submit(request, call->spec, call->link, now)) {
+        (void)rlock__request_free(request);
+        rlock__say(call, "no memory");
+        end(call, RLOCK_ENOMEM);
+        return;
+    }
+    call->request = request;
+    call->acquire.stale = false;
+    call->error = 0;
+    rlock__call_step(call, RLOCK__ASKING);
+    rlock__timer_set(&call->core->timers, &call->timer, until(call));
+}
+
+static void on_closed(struct rlock__call *call, int64_t now)
+{
+    bool joined = call->channel != NULL;
+    char name[96];
+
+    call->acquire.contended = true;
+    rlock__say(call, "latch %s: closed (server %s)", rlock__spec_text(call->spec, name),
+               call->link->server->address);
+    if (call->acquire.wait_us == 0 || now >= call->deadline) {
+        end(call, call->acquire.wait_us == 0 ? RLOCK_EBUSY : RLOCK_ETIMEDOUT);
+        return;
+    }
+    if (joined && rlock__channel_is_outdated(call->channel, call->spec)) {
+        rlock__channel_leave(call);
+        joined = false;
+    }
+    if (!joined && !rlock__channel_join(call)) {
+        rlock__say(call, "no memory");
+        end(call, RLOCK_ENOMEM);
+    } else if (call->acquire.stale || (!joined && rlock__channel_is_live(call))) {
+        ask(call, now); /* a message may have come before the call heard the channel */
+    } else {
+        sleep_until(call,
+                    now + (rlock__channel_is_live(call) ? RLOCK__RECHECK_US : RLOCK__POLL_US));
+    }
+}
+
+static void on_error(struct rlock__call *call, const struct rlock__reply *reply, int64_t now)
+{
+    const struct rlock__class class = rlock__core_classify(call->core, reply);
+    char why[RLOCK__REFUSAL_SIZE];
+
+    rlock__say(call, "%s", rlock__refusal(call->spec, call->link->server, reply, NULL, why));
+    if (class.way == RLOCK__RETRY || (class.way == RLOCK__WAIT && call->acquire.wait_us != 0)) {
+        call->error = class.code;
+        sleep_until(call, now + rlock__backoff(call->core, call->failures++));
+    } else {
+        end(call, class.code);
+    }
+}
+
+static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__call *call = request->subject;
+
+    if (call == NULL) {
+        (void)rlock__request_free(request);
+        return;
+    }
+    assert(call->request == request && call->step == RLOCK__ASKING);
+    if (rlock__hop(request, reply, now)) {
+        call->link = request->link;
+        return;
+    }
+    call->request = rlock__request_free(request);
+    if (reply == NULL) {
+        rlock__say(call, "server %s: no answer that makes sense", call->link->server->address);
+        end(call, RLOCK_ECONN);
+    } else if (rlock__reply_is_error(reply)) {
+        on_error(call, reply, now);
+    } else if (call->spec->ops->read_acquire(call->spec, reply).outcome == RLOCK__DONE) {
+        end(call, 0);
+    } else {
+        call->failures = 0;
+        on_closed(call, now);
+    }
+}
+
+void rlock__await_begin(struct rlock__call *call, int64_t now)
+{
+    assert(call->step == RLOCK__NEW);
+    call->acquire.begun_at = now;
+    call->deadline = call->acquire.wait_us < 0    ? RLOCK__NEVER
+                     : call->acquire.wait_us == 0 ? now + call->core->opts.op_timeout_us
+                                                  : rlock__later(now, call->acquire.wait_us);
+    if (call->cancelled) {
+        end(call, RLOCK_ECANCELED);
+    } else {
+        ask(call, now);
+    }
+}
+
+void rlock__await_wake(struct rlock__call *call, int64_t now)
+{
+    if (call->step == RLOCK__ASKING) {
+        call->acquire.stale = true;
+    } else if (call->error == 0) { /* a pause after an error stays as long */
+        ask(call, now);
+    }
+}
+
+/* Takes the request back. */
+static void abandon(struct rlock__call *call)
+{
+    struct rlock__request *request = call->request;
+
+    call->request = NULL;
+    request->subject = NULL;
+    if (request->sent) {
+        request->resend = RLOCK__DROP; /* the pipeline still awaits its reply */
+        return;
+    }
+    rlock__server_touch(call->link->server);
+    rlock__pipeline_withdraw(&call->link->pipeline, request);
+    (void)rlock__request_free(request);
+}
+
+/* Why the call ends without an answer. */
+static int code_of(const struct rlock__call *call)
+{
+    if (call->error != 0) {
+        return call->error;
+    }
+    return call->acquire.contended ? RLOCK_ETIMEDOUT : RLOCK_ECONN;
+}
+
+void rlock__await_give_up(struct rlock__call *call, int code, int64_t now)
+{
+    (void)now;
+    if (call->request != NULL) {
+        abandon(call);
+    }
+    if (!call->described) {
+        rlock__say(call, "server %s: %s", call->link->server->address,
+                   call->link->code != 0 ? call->link->error : "no answer");
+    }
+    end(call, code == RLOCK_ETIMEDOUT ? code_of(call) : code);
+}
+
+void rlock__await_timer(struct rlock__call *call, int64_t now)
+{
+    if (now >= until(call)) {
+        rlock__await_give_up(call, RLOCK_ETIMEDOUT, now);
+        return;
+    }
+    assert(call->step == RLOCK__SLEEPING); /* a request in flight has time until the end */
+    ask(call, now);
+}
