@@ -309,6 +309,7 @@ set(RLOCK_CLI_SOURCES
 
 # One program per file, and what else it is made of.
 set(RLOCK_EXAMPLES
+    examples/latch.c
     examples/leader.c
     examples/failover.c
     examples/loops/epoll.c
