@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * latch URL NAME N [PARTY]: with a PARTY, counts the latch down as this party. Without one, waits
- * until N parties have counted down. Start one that waits, and then N parties with names of their
- * own. A party that is started twice counts once.
+ * latch URL NAME N: sets a count of N, and waits until as many parties have counted down.
+ * latch URL NAME 0: waits, too.
+ * latch URL NAME 0 PARTY: counts down as this party. A party that is started twice counts once.
  */
 #include <rlock/latch.h>
 
@@ -41,7 +41,9 @@ int main(int argc, char **argv)
     if (code == 0 && argc == 5) {
         code = rlock_latch_down(latch, argv[4]);
     } else if (code == 0) {
-        code = rlock_latch_set(latch, strtoll(argv[3], NULL, 10), NULL); /* the first call counts */
+        const long long n = strtoll(argv[3], NULL, 10);
+
+        code = n != 0 ? rlock_latch_set(latch, n, NULL) : 0; /* a closed latch stays as it is */
         code = code == 0 ? wait_for_all(latch) : code;
     }
     if (code != 0) {

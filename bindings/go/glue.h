@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rlock/latch.h>
 #include <rlock/leader.h>
 #include <rlock/rlock.h>
 #include <rlock/stats.h>
@@ -187,6 +188,42 @@ static inline int glue_stats(const struct rlock_client *client, struct rlock_sta
                              struct rlock_failure **ret_failure)
 {
     return glue_failed(rlock_client_stats(client, ret_stats), ret_failure);
+}
+
+static inline int glue_latch_new(struct rlock_client *client, const char *name,
+                                 const struct rlock_opts *opts, struct rlock_latch **ret_latch,
+                                 struct rlock_failure **ret_failure)
+{
+    return glue_failed(rlock_latch_new(client, name, opts, ret_latch), ret_failure);
+}
+
+static inline int glue_latch_set(struct rlock_latch *latch, int64_t count, uintptr_t payload,
+                                 struct rlock_op **ret_op, struct rlock_failure **ret_failure)
+{
+    return glue_failed(rlock_latch_set_async(latch, count, glue_done, (void *)payload, ret_op),
+                       ret_failure);
+}
+
+static inline int glue_latch_down(struct rlock_latch *latch, const char *party, uintptr_t payload,
+                                  struct rlock_op **ret_op, struct rlock_failure **ret_failure)
+{
+    return glue_failed(rlock_latch_down_async(latch, party, glue_done, (void *)payload, ret_op),
+                       ret_failure);
+}
+
+static inline int glue_latch_wait(struct rlock_latch *latch, uintptr_t payload,
+                                  struct rlock_op **ret_op, struct rlock_failure **ret_failure)
+{
+    return glue_failed(
+        rlock_latch_wait_async(latch, RLOCK_FOREVER, NULL, glue_done, (void *)payload, ret_op),
+        ret_failure);
+}
+
+static inline int glue_latch_count(struct rlock_latch *latch, uintptr_t payload,
+                                   struct rlock_op **ret_op, struct rlock_failure **ret_failure)
+{
+    return glue_failed(rlock_latch_count_async(latch, glue_done, (void *)payload, ret_op),
+                       ret_failure);
 }
 
 static inline int glue_leader_new(struct rlock_handle *lock, int64_t margin_ms, int64_t rest_ms,

@@ -52,6 +52,7 @@ extern "Python" void rlock_py_term(const struct rlock_term *term, void *payload)
 # program did not receive the text of the detach. Then the adoption of this text takes the level back.
 SOURCE = """
 #include <pthread.h>
+#include <rlock/latch.h>
 #include <rlock/leader.h>
 #include <rlock/rlock.h>
 #include <rlock/stats.h>
@@ -227,7 +228,7 @@ def needs(build: pathlib.Path) -> list:
 
 def declarations(includes: list) -> str:
     flags = [f"-I{directory}" for directory in includes]
-    headers = ("-include", "rlock/rlock.h", "-include", "rlock/leader.h", "-include", "rlock/stats.h", "-x", "c", "/dev/null")
+    headers = ("-include", "rlock/rlock.h", "-include", "rlock/latch.h", "-include", "rlock/leader.h", "-include", "rlock/stats.h", "-x", "c", "/dev/null")
     return run(os.environ.get("CC", "cc"), "-E", "-P", "-DRLOCK_PLAIN", *flags, *headers)
 
 

@@ -4,15 +4,15 @@
  * RCountDownLatch.
  *
  *     rlock_latch_new(client, "loaded", NULL, &latch);
- *     rlock_latch_set(latch, 3, NULL);                // one program, or each of them
+ *     rlock_latch_set(latch, 3, NULL);                // one program, before the others begin
  *
  *     rlock_latch_down(latch, "shard-1");             // each of three parties
  *
  *     rlock_latch_wait(latch, RLOCK_FOREVER, NULL);   // any number of programs
  *
  * A latch is not a lock: it has no owner and no lease. A latch that nobody has set is open, so set
- * it before anybody waits for it. If the server loses its data, or a failover loses the latest
- * writes, the latch may open too early, or too late.
+ * it before anybody waits for it. When it has opened, a new count closes it again. If the server
+ * loses its data, or a failover loses the latest writes, the latch may open too early, or too late.
  *
  * This header is new, and the next minor version may change it. From then on it is frozen like
  * rlock.h. The rules at the top of rlock.h apply here too.
@@ -31,8 +31,8 @@ struct rlock_latch;
 
 /*
  * Makes a handle of a latch. Asks no server.
- * name: 1 to 65536 bytes. In a cluster, Redisson sends a name with a brace to two slots, and so the
- * call returns RLOCK_EINVAL unless the name's tag is all of it.
+ * name: 1 to 65536 bytes. In a cluster a name or a key_prefix with braces returns RLOCK_EINVAL,
+ * because Redisson's channel for it lies in another slot.
  * opts: name_len, or NULL. Any other option returns RLOCK_EINVAL.
  * Returns 0, or RLOCK_EINVAL, ENOMEM, ECLOSED, EFORKED.
  * Owns: *ret_latch belongs to the caller. Free it with rlock_latch_free().
@@ -46,13 +46,13 @@ RLOCK_API RLOCK_CHECK_RESULT int rlock_latch_new(struct rlock_client *client, co
 RLOCK_API struct rlock_latch *rlock_latch_free(struct rlock_latch *latch);
 
 /*
- * Closes an open latch: so many parties have to count down. A latch that is closed already stays as
- * it is. Redisson's trySetCount().
+ * Closes an open latch: it opens after count countdowns. A latch that is closed already stays as it
+ * is. Redisson's trySetCount().
  * count: 1 to 2147483647. ret_set: whether this call has set the count; may be NULL.
  * I/O: one round trip, within op_timeout_ms. A request that is sent again counts once.
  * Returns 0, or RLOCK_EINVAL, ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ENOTSUP (the client
  * has RLOCK_CLIENT_USER_LOOP), ECLOSED, EFORKED, ENOMEM. After
- * RLOCK_ECONN the count may be set: call again.
+ * RLOCK_ECONN and EREFUSED the count may be set: look with rlock_latch_count().
  */
 RLOCK_API int rlock_latch_set(struct rlock_latch *latch, int64_t count, bool *ret_set);
 
@@ -60,11 +60,13 @@ RLOCK_API int rlock_latch_set(struct rlock_latch *latch, int64_t count, bool *re
  * Counts down by one. The last party opens the latch, and wakes all that wait for it. If the latch
  * is open, the call does nothing. Redisson's countDown().
  * party: a name of 1 to 255 bytes. The party counts once until the latch is open, however often it
- * calls, and the library sends the request again if a connection breaks. The record of the parties
- * lasts for 30 days after the latest of them. NULL: the call counts, and is sent once.
+ * calls. If a connection breaks, the library sends the request again, and a copy never counts in a
+ * later count. The record of the parties lasts for 30 days after the latest of them. NULL: the call
+ * counts, and is sent once.
  * I/O: one round trip, within op_timeout_ms.
  * Returns 0; RLOCK_EINDOUBT (only without a party): the call may have counted; or the codes of
- * rlock_latch_set(). After RLOCK_ECONN a party calls again.
+ * rlock_latch_set(). After RLOCK_ECONN, EREFUSED and ECLOSED it may have counted, too: a party with
+ * a name calls again.
  */
 RLOCK_API int rlock_latch_down(struct rlock_latch *latch, const char *party);
 
@@ -76,7 +78,7 @@ RLOCK_API int rlock_latch_down(struct rlock_latch *latch, const char *party);
  * Blocks for at most wait_ms + op_timeout_ms + RLOCK_LATE_MS.
  * Returns 0 (open), RLOCK_EBUSY (wait 0: it is closed), ETIMEDOUT (the wait ended), ECANCELED; or
  * RLOCK_EINVAL, EDEADLOCK (a callback cannot wait), ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE,
- * EREFUSED, ENOTSUP, ECLOSED, EFORKED, ENOMEM.
+ * EREFUSED, ENOTSUP, ECLOSED, EFORKED, ENOMEM, ERESOURCE.
  */
 RLOCK_API RLOCK_CHECK_RESULT int rlock_latch_wait(struct rlock_latch *latch, int64_t wait_ms,
                                                   struct rlock_cancel *cancel);

@@ -95,8 +95,8 @@ struct rlock_leader_opts {
  * ret_leader: written before on_term runs. The caller must free it with rlock_leader_free().
  * If an attempt fails, for example because the server refuses it, the candidate writes a line to
  * the log, and tries again after rest_ms.
- * Returns 0, or RLOCK_EINVAL, ECLOSED, EFORKED, ENOMEM; RLOCK_ENOTSUP for another kind. The
- * call does not wait.
+ * Returns 0, or RLOCK_EINVAL, ECLOSED, EFORKED, ENOMEM; RLOCK_ENOTSUP for read, permits
+ * and semaphore. The call does not wait.
  */
 RLOCK_API RLOCK_CHECK_RESULT int rlock_leader_new(struct rlock_handle *lock,
                                                   const struct rlock_leader_opts *opts,

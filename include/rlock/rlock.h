@@ -666,7 +666,7 @@ RLOCK_API int rlock_permits_new(struct rlock_client *client, const char *name,
 /*
  * Makes a semaphore: like permits, at most so many units are held at a time. Redisson's RSemaphore.
  *   - The number does not name the holders. So this library records its own units beside it: they
- *     are renewed, and free after a lease if their process died. Redisson's stay lost then.
+ *     are renewed, and free after a lease if their process died. Redisson's units stay lost.
  *   - A lease_ms returns RLOCK_EINVAL. A hold cannot be extended or handed over (RLOCK_ENOTSUP).
  */
 RLOCK_API int rlock_semaphore_new(struct rlock_client *client, const char *name,
@@ -1211,7 +1211,8 @@ RLOCK_API int rlock_op_info(const struct rlock_op *op, struct rlock_info *ret_in
 RLOCK_API bool rlock_op_was_locked(const struct rlock_op *op);
 
 /*
- * Asks the operation of an rlock_lock_async() or rlock_adopt_async() to end within RLOCK_LATE_MS.
+ * Asks the operation of an rlock_lock_async() or rlock_adopt_async(), or a wait for a latch
+ * (latch.h), to end within RLOCK_LATE_MS.
  * It may still complete normally, or with RLOCK_ECANCELED (see rlock_lock_for()). Check its code,
  * because it may have the lock. The call has no effect on operations of other functions. op may be
  * NULL or complete.

@@ -1,35 +1,43 @@
--- Counts a latch down by one. The last one opens it, and wakes all who wait.
--- KEYS[1] the count; KEYS[2] the parties: who counted down, and who set the count
--- ARGV[1] the party, which counts once; '' any; ARGV[2] PUBLISH, SPUBLISH or BOTH; ARGV[3] the channel
+-- Counts a latch down by one. The last countdown opens the latch, and its message wakes the waiters.
+-- KEYS[1] the count; KEYS[2] the record: see set.lua
+-- ARGV[1] the party, which counts once; '' any; ARGV[2] the call's id; ARGV[3] PUBLISH, SPUBLISH or BOTH; ARGV[4] the channel
 -- Replies {1, how many are missing now}: counted, now or by an earlier copy or call; or the latch is open.
 -- Shapes 1i
--- Atomic because the count and the parties must be one. One hash slot by the name's tag.
--- A count without a TTL was set by another library, so the parties are of an earlier count.
-local key, parties, party = KEYS[1], KEYS[2], ':' .. ARGV[1]
-local count = redis.call('get', key)
-if not count then
-  redis.call('del', parties)
-  return {1, 0}
-elseif not tonumber(count) then
-  return {err = 'WRONGTYPE the value under this key is no count of a latch'}
+-- Atomic because the count and the record must be one. One hash slot by the name's tag.
+-- A count without the TTL of set.lua was set by another library: a new round begins with it.
+local key, record, party, id = KEYS[1], KEYS[2], ':' .. ARGV[1], ARGV[2]
+local count = redis.call('get', key) or '0'
+if not count:find('^%-?%d+$') then
+  return {err = 'WRONGTYPE the value under this key is not the count of a latch'}
 end
+count = math.max(tonumber(count), 0)
 if ARGV[1] ~= '' then
-  if redis.call('pttl', key) < 0 then
-    redis.call('del', parties)
-    redis.call('pexpire', key, '3162240000000')
+  local entry = redis.call('hget', record, party) or ''
+  if entry:match('^%d+ %d+ (.*)$') == id then
+    return {1, count}
   end
-  if redis.call('hset', parties, party, '1') == 0 then
-    return {1, math.max(tonumber(count), 0)}
+  if count > 0 then
+    local round = tonumber(redis.call('hget', record, '#') or 0)
+    if redis.call('pttl', key) < 1576800000000 then
+      round = round + 1
+      redis.call('hset', record, '#', round)
+      redis.call('pexpire', key, '3162240000000')
+    end
+    if tonumber(entry:match('^%d+')) == round then
+      return {1, count}
+    end
+    local time = redis.call('time')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    redis.call('hset', record, party, string.format('%.0f %.0f %s', round, now, id))
+    redis.call('pexpire', record, '2592000000')
   end
-  redis.call('pexpire', parties, '2592000000')
 end
-count = redis.call('incrby', key, '-1')
-if count <= 0 then
-  redis.call('del', key)
-  redis.call('del', parties)
-  if count == 0 then
-    local announce = include 'parts/announce'
-    announce(ARGV[2], ARGV[3], '0')
-  end
+if count > 1 then
+  return {1, redis.call('incrby', key, '-1')}
 end
-return {1, math.max(count, 0)}
+redis.call('pexpire', record, '60000')
+if redis.call('del', key) == 1 and count == 1 then
+  local announce = include 'parts/announce'
+  announce(ARGV[3], ARGV[4], '0')
+end
+return {1, 0}

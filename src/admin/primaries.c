@@ -63,6 +63,7 @@ static int await(struct rlock_client *client)
     call.spec = spec;
     spec->ops->inspect(spec, &call.command.cmd);
     code = rlock__run(client, &call);
+    rlock__cmd_fini(&call.command.cmd); /* a client that was closed meanwhile has not taken it */
     (void)rlock__spec_unref(spec);
     return code;
 }

@@ -222,7 +222,8 @@ static int add_leaf(struct leaves *leaves, struct rlock__spec *spec)
         return rlock__fail(RLOCK_EINVAL, "more than %d members", RLOCK__MEMBERS_MAX);
     }
     if (rlock__has_units(spec)) {
-        return rlock__fail(RLOCK_ENOTSUP, "%s are no member of another lock", spec->ops->kind);
+        return rlock__fail(RLOCK_ENOTSUP, "a %s lock cannot be a member of another lock",
+                           spec->ops->kind);
     }
     for (size_t i = 0; i < leaves->n; i++) {
         if (leaves->at[i]->core == spec->core &&

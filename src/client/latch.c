@@ -51,6 +51,15 @@ int rlock__latch_check(const struct rlock_latch *latch)
     return rlock__lock_check_open(latch != NULL ? latch->lock : NULL);
 }
 
+/* A name of its own for each call. */
+static struct rlock__bytes name_call(const struct rlock_latch *latch,
+                                     struct rlock__latch_command *command)
+{
+    (void)snprintf(command->id, sizeof(command->id), "%s:%" PRIu64,
+                   latch->lock->client->core.opts.uuid, rlock_owner_new(latch->lock->client));
+    return rlock__bytes_of(command->id);
+}
+
 int rlock__latch_read_set(const struct rlock_latch *latch, int64_t count,
                           struct rlock__latch_command *ret_command)
 {
@@ -60,10 +69,8 @@ int rlock__latch_read_set(const struct rlock_latch *latch, int64_t count,
         code = rlock__fail(RLOCK_EINVAL, "count is %" PRId64 ", must be 1 to %d", count, COUNT_MAX);
     }
     if (code == 0) {
-        (void)snprintf(ret_command->id, sizeof(ret_command->id), "%s:%" PRIu64,
-                       latch->lock->client->core.opts.uuid, rlock_owner_new(latch->lock->client));
         ret_command->ask = (struct rlock__latch_ask){
-            .what = RLOCK__LATCH_SET, .count = count, .party = rlock__bytes_of(ret_command->id)};
+            .what = RLOCK__LATCH_SET, .count = count, .id = name_call(latch, ret_command)};
     }
     return code;
 }
@@ -77,9 +84,13 @@ int rlock__latch_read_down(const struct rlock_latch *latch, const char *party,
     if (code == 0 && party != NULL && (len == 0 || len > PARTY_MAX)) {
         code = rlock__fail(RLOCK_EINVAL, "a party has 1 to %d bytes", PARTY_MAX);
     }
-    ret_command->once = party == NULL;
-    ret_command->ask = (struct rlock__latch_ask){
-        .what = RLOCK__LATCH_DOWN, .party = rlock__bytes(party != NULL ? party : "", len)};
+    if (code == 0) {
+        ret_command->once = party == NULL;
+        ret_command->ask =
+            (struct rlock__latch_ask){.what = RLOCK__LATCH_DOWN,
+                                      .party = rlock__bytes(party != NULL ? party : "", len),
+                                      .id = name_call(latch, ret_command)};
+    }
     return code;
 }
 

@@ -276,8 +276,11 @@ static int make(struct rlock_client *client, const struct rlock_ops *ops, struct
     if (!is_in_one_slot(spec)) {
         (void)rlock__spec_unref(spec);
         free(lock);
-        return rlock__fail(RLOCK_EINVAL, "the name's keys would lie in different slots of the "
-                                         "cluster: a name with { needs a tag, as in {order}7");
+        return rlock__fail(RLOCK_EINVAL,
+                           "the name's keys would lie in different slots of the "
+                           "cluster: %s",
+                           ops->renew == NULL ? "use a latch name and a key_prefix without braces"
+                                              : "a name with { needs a tag, as in {order}7");
     }
     lock->vtable = &vtable;
     lock->client = client;
@@ -314,7 +317,8 @@ int rlock__single_new(struct rlock_client *client, const struct rlock_ops *ops, 
         return code;
     }
     if ((ops->caps & RLOCK__CAP_UNITS) != 0 && copy.units == 0) {
-        return rlock__fail(RLOCK_EINVAL, "%s need the option units: how many there are", ops->kind);
+        return rlock__fail(RLOCK_EINVAL, "a %s lock requires the option units: how many there are",
+                           ops->kind);
     }
     return make(client, ops, rlock__bytes(name, len), &copy, ret_lock);
 }

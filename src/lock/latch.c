@@ -51,11 +51,14 @@ void rlock__latch_spell(const struct rlock__spec *spec, const struct rlock__latc
         return;
     }
     if (ask->what == RLOCK__LATCH_SET) {
-        assert(ask->count > 0 && ask->party.len > 0);
+        assert(ask->count > 0);
         rlock__cmd_num(ret_cmd, ask->count);
+    } else if (ask->what == RLOCK__LATCH_DOWN) {
+        rlock__cmd_arg(ret_cmd, ask->party);
     }
     if (ask->what != RLOCK__LATCH_DELETE) {
-        rlock__cmd_arg(ret_cmd, ask->party);
+        assert(ask->id.len > 0);
+        rlock__cmd_arg(ret_cmd, ask->id);
     }
     rlock__announcement(spec, ret_cmd);
 }

@@ -5,7 +5,7 @@
 
 #include "lock/ops.h"
 
-/* A latch is no lock. RLOCK__AWAIT waits until it is open; nobody holds it. */
+/* A latch is not a lock, and has no owner. RLOCK__AWAIT waits until it is open. */
 extern const struct rlock_ops rlock__latch_ops;
 
 /* A question about a latch, or a change of it. */
@@ -17,8 +17,8 @@ struct rlock__latch_ask {
         RLOCK__LATCH_DELETE, /* opens it */
     } what;
     int64_t count;             /* SET */
-    struct rlock__bytes party; /* DOWN: it counts once; empty: any caller. SET: tells a copy that is
-                                  sent again from another call */
+    struct rlock__bytes party; /* DOWN: it counts once; empty: any caller */
+    struct rlock__bytes id;    /* SET, DOWN: names the call, for copies that are sent again */
 };
 
 /* Spells the command. Its reply has two numbers: lua/latch. */

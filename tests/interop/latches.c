@@ -4,6 +4,7 @@
 #include <rlock/latch.h>
 
 #include "support/run.h"
+#include "support/server.h"
 #include "version.h"
 
 #include <pthread.h>
@@ -13,8 +14,10 @@
 enum { ROUNDS = 20, PARTIES = 4 };
 
 #define NAME "latch"
+#define CHANNEL "redisson_countdownlatch__channel__{" NAME "}"
 
 struct both {
+    struct test_server *server;
     struct peer *java;
     struct rlock_latch *latch;
     pthread_t waiter;
@@ -68,6 +71,21 @@ static bool see_each_other(const struct both *both)
     return good;
 }
 
+/* A deletion of ours wakes a Redisson that waits without an end to speak of. */
+static bool delete_it(const struct both *both)
+{
+    const bool good = java_says(both, "set 3", "true");
+    const int id = peer_tell(both->java, "long b latch " NAME " wait 600000");
+    struct peer_answer answer;
+
+    TEST_CHECK(TEST_EVENTUALLY(test_server_listeners(both->server, CHANNEL) == 1, 10000));
+    if (rlock_admin_delete_latch(both->latch, NULL) != 0) {
+        return false;
+    }
+    answer = peer_wait(both->java, id, PATIENCE_MS);
+    return good && answer.ok && strcmp(answer.text, "true") == 0;
+}
+
 /* ---- Wake-ups ---- */
 
 static void *wait_for_it(void *payload)
@@ -111,14 +129,14 @@ static bool open_together(struct both *both)
     return good;
 }
 
-bool latches_meet(struct peer *java, struct rlock_client *client)
+bool latches_meet(struct test_server *server, struct peer *java, struct rlock_client *client)
 {
-    struct both both = {.java = java};
+    struct both both = {.server = server, .java = java};
     int64_t since_us;
     bool good;
 
     TEST_CHECK(rlock_latch_new(client, NAME, NULL, &both.latch) == 0);
-    good = see_each_other(&both);
+    good = see_each_other(&both) && delete_it(&both);
     since_us = test_now_us();
     good = good && open_together(&both);
     printf("latch            wake-up    %.1f ms a round (mean of %d)\n",

@@ -304,7 +304,7 @@ static void play(struct scene *scene, const struct version *version, const char 
     verdict(scene, "seen", see_each_other(scene));
     verdict(scene, "wake-up", wake_each_other(scene));
     if (scene->sort == sorts) {
-        verdict(scene, "latch", latches_meet(scene->java, scene->client));
+        verdict(scene, "latch", latches_meet(scene->server, scene->java, scene->client));
     }
     verdict(scene, "crowd", crowd(scene, NOBODY));
     verdict(scene, "ours die", crowd(scene, OURS));

@@ -18,10 +18,19 @@
 #include "world.h"
 
 #define PARTIES 6
+#define SETTERS 64 /* the latest, which are remembered */
 #define RECORD "{%s}:rlock-parties"
+
+/* In which round a call counted. */
+struct entry {
+    long round;
+    char id[64];
+};
 
 /* What is known of one latch, in world time. */
 struct latch {
+    struct entry parties[PARTIES], setters[SETTERS];
+    unsigned n_setters;
     int64_t began_with;       /* the count of this round; 0: the latch is open */
     int64_t others;           /* countdowns of the other program in it */
     int64_t open_at, shut_at; /* the latest times at which it was so */
@@ -54,24 +63,68 @@ void sim_latch_start(void)
 
 /* ---- On the server ---- */
 
-/* The parties of this round; notes when each had counted. */
+/* A call counts once: its name stays with the round in which it did. */
+static void check_call(struct sim_world *world, unsigned key, struct entry *entry, long round,
+                       const char *id)
+{
+    if (strcmp(entry->id, id) == 0 && entry->round != round) {
+        sim_violate(world, "%s: call %s counts in round %ld, and again in %ld", world->keys[key],
+                    id, entry->round, round);
+    }
+    entry->round = round;
+    (void)snprintf(entry->id, sizeof(entry->id), "%s", id);
+}
+
+/* A call sets one count. */
+static void check_setter(struct sim_world *world, unsigned key, long round, const char *id)
+{
+    struct latch *latch = &all.latches[key];
+    unsigned at = 0;
+
+    while (at < SETTERS && strcmp(latch->setters[at].id, id) != 0) {
+        at++;
+    }
+    at = at < SETTERS ? at : latch->n_setters++ % SETTERS;
+    check_call(world, key, &latch->setters[at], round, id);
+}
+
+/* The parties that have counted in this round; notes when each had. */
 static int64_t count_parties(struct sim_world *world, unsigned key, bool is_marked)
 {
+    struct latch *latch = &all.latches[key];
     struct sim_key_info record = {.n_items = 0};
-    char name[SIM_OWNER_SIZE];
+    long round = 0, rounds[PARTIES] = {0};
+    char name[SIM_OWNER_SIZE], text[80];
     int64_t n = 0;
 
     (void)snprintf(name, sizeof(name), RECORD, world->keys[key]);
-    if (!is_marked || !sim_find_key(world, (struct sim_view){name, strlen(name)}, &record)) {
+    if (!sim_find_key(world, (struct sim_view){name, strlen(name)}, &record)) {
+        memset(latch->parties, 0, sizeof(latch->parties)); /* the server lost it */
+        memset(latch->setters, 0, sizeof(latch->setters));
         return 0;
     }
     for (size_t i = 0; i < record.n_items; i++) {
-        const struct sim_view field = sim_key_item(&record, i).name;
+        const struct sim_item_info item = sim_key_item(&record, i);
 
-        if (field.len == 2 && field.data[0] == ':') {
-            all.latches[key].has_at[field.data[1] - '0'] = world->now;
-            n++;
+        (void)snprintf(text, sizeof(text), "%.*s", (int)item.value.len, item.value.data);
+        if (item.name.len == 2 && item.name.data[0] == ':') {
+            struct entry *entry = &latch->parties[item.name.data[1] - '0'];
+            char *id = NULL;
+
+            rounds[item.name.data[1] - '0'] = strtol(text, &id, 10);
+            check_call(world, key, entry, rounds[item.name.data[1] - '0'], strchr(id + 1, ' ') + 1);
+        } else if (item.name.len == 1) {
+            round = strtol(text, NULL, 10);
+        } else {
+            char setter[64];
+
+            (void)snprintf(setter, sizeof(setter), "%.*s", (int)item.name.len, item.name.data);
+            check_setter(world, key, strtol(text, NULL, 10), setter);
         }
+    }
+    for (size_t i = 0; is_marked && i < PARTIES; i++) {
+        n += rounds[i] == round && round != 0;
+        latch->has_at[i] = rounds[i] == round && round != 0 ? world->now : latch->has_at[i];
     }
     return n;
 }
@@ -90,7 +143,7 @@ static bool find_count(const struct sim_world *world, unsigned key, int64_t *ret
     (void)snprintf(digits, sizeof(digits), "%.*s", (int)sim_key_item(&info, 0).value.len,
                    sim_key_item(&info, 0).value.data);
     *ret_count = strtoll(digits, NULL, 10);
-    *ret_is_marked = info.pttl_ms >= 0;
+    *ret_is_marked = info.pttl_ms >= INT64_C(1576800000000);
     return true;
 }
 
@@ -101,12 +154,12 @@ void sim_latch_look(struct sim_world *world, unsigned key)
     bool is_marked = false, is_open = !find_count(world, key, &count, &is_marked);
 
     sim_note_free(world, 0, key, is_open);
+    parties = count_parties(world, key, is_marked);
     if (is_open) {
         latch->open_at = world->now;
         latch->began_with = latch->others = 0;
         return;
     }
-    parties = count_parties(world, key, is_marked);
     if (latch->began_with == 0) {
         latch->began_with = count;
         latch->round_at = world->now;
@@ -167,28 +220,21 @@ static int read_numbers(struct rlock__call *call, const struct rlock__reply *rep
     return 0;
 }
 
-static void ask(struct sim_user *user, const struct rlock__latch_ask *ask)
+static void ask(struct sim_user *user, struct rlock__latch_ask *ask)
 {
     const unsigned client = user->client->index, place = (unsigned)(user - user->client->users);
     const struct rlock__spec *spec = user->client->specs[0][user->key];
 
+    char id[64];
+
+    (void)snprintf(id, sizeof(id), "%u:%llu:%llu", client, (unsigned long long)user->owner.id,
+                   (unsigned long long)user->client->world->steps);
+    ask->id = rlock__bytes_of(id);
     user->call = (struct rlock__call){
         .kind = RLOCK__COMMAND,
         .command = {.read = read_numbers, .reader = all.numbers[client][place]}};
     rlock__latch_spell(spec, ask, &user->call.command.cmd);
     sim_user_begin(user);
-}
-
-static void set_count(struct sim_user *user)
-{
-    struct sim_world *world = user->client->world;
-    char id[64];
-
-    (void)snprintf(id, sizeof(id), "%u:%llu:%llu", user->client->index,
-                   (unsigned long long)user->owner.id, (unsigned long long)world->steps);
-    ask(user, &(struct rlock__latch_ask){.what = RLOCK__LATCH_SET,
-                                         .count = 1 + sim_random(world, PARTIES),
-                                         .party = rlock__bytes_of(id)});
 }
 
 void sim_latch_act(struct sim_user *user)
@@ -202,7 +248,8 @@ void sim_latch_act(struct sim_user *user)
     user->side = 0;
     if (dice < 2) {
         all.does[client][place] = SETS;
-        set_count(user);
+        ask(user, &(struct rlock__latch_ask){.what = RLOCK__LATCH_SET,
+                                             .count = 1 + sim_random(world, PARTIES)});
     } else if (dice < 6) {
         all.does[client][place] = COUNTS;
         all.party[client][place] = (unsigned)sim_random(world, PARTIES);

@@ -23,15 +23,18 @@ static void end(struct rlock__call *call, int code)
     rlock__call_complete(call, code, NULL);
 }
 
-/* The end of the wait. As long as the server has not answered, the call waits for the server
- * too. */
+/* The end of the wait. As long as the server has not answered, the call waits for the server too. A
+ * request that is under way at the end has the usual time for its answer. */
 static int64_t until(const struct rlock__call *call)
 {
-    const int64_t begun = call->acquire.begun_at;
+    const int64_t timeout = call->core->opts.op_timeout_us;
+    const int64_t grace = call->step == RLOCK__ASKING && call->acquire.wait_us > 0
+                              ? rlock__patience_us(&call->link->pipeline.patience, timeout)
+                              : 0;
 
     return call->acquire.contended
-               ? call->deadline
-               : rlock__max(call->deadline, rlock__later(begun, call->core->opts.op_timeout_us));
+               ? rlock__later(call->deadline, grace)
+               : rlock__max(call->deadline, rlock__later(call->acquire.begun_at, timeout));
 }
 
 static void sleep_until(struct rlock__call *call, int64_t at)
@@ -66,14 +69,14 @@ static void ask(struct rlock__call *call, int64_t now)
     rlock__timer_set(&call->core->timers, &call->timer, until(call));
 }
 
-static void on_closed(struct rlock__call *call, int64_t now)
+static void on_closed(struct rlock__call *call, int64_t missing, int64_t now)
 {
     bool joined = call->channel != NULL;
     char name[96];
 
     call->acquire.contended = true;
-    rlock__say(call, "latch %s: closed (server %s)", rlock__spec_text(call->spec, name),
-               call->link->server->address);
+    rlock__say(call, "latch %s: closed, %lld parties are missing (server %s)",
+               rlock__spec_text(call->spec, name), (long long)missing, call->link->server->address);
     if (call->acquire.wait_us == 0 || now >= call->deadline) {
         end(call, call->acquire.wait_us == 0 ? RLOCK_EBUSY : RLOCK_ETIMEDOUT);
         return;
@@ -130,7 +133,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         end(call, 0);
     } else {
         call->failures = 0;
-        on_closed(call, now);
+        on_closed(call, rlock__reply_int(reply, 1, 0), now);
     }
 }
 
@@ -142,7 +145,7 @@ void rlock__await_begin(struct rlock__call *call, int64_t now)
                      : call->acquire.wait_us == 0 ? now + call->core->opts.op_timeout_us
                                                   : rlock__later(now, call->acquire.wait_us);
     if (call->cancelled) {
-        end(call, RLOCK_ECANCELED);
+        rlock__await_give_up(call, RLOCK_ECANCELED, now);
     } else {
         ask(call, now);
     }
@@ -173,13 +176,18 @@ static void abandon(struct rlock__call *call)
     (void)rlock__request_free(request);
 }
 
-/* Why the call ends without an answer. */
-static int code_of(const struct rlock__call *call)
+/* The call ends without an answer: at its deadline, or because somebody ends it. */
+static void describe(struct rlock__call *call, int code)
 {
-    if (call->error != 0) {
-        return call->error;
+    const struct rlock__link *link = call->link;
+    char name[96];
+
+    if (code == RLOCK_ECANCELED || code == RLOCK_ECLOSED) {
+        rlock__say(call, "latch %s: %s", rlock__spec_text(call->spec, name), rlock_strerror(code));
+    } else if (code == RLOCK_ECONN) {
+        rlock__say(call, "latch %s: server %s: %s", rlock__spec_text(call->spec, name),
+                   link->server->address, link->code != 0 ? link->error : "no answer");
     }
-    return call->acquire.contended ? RLOCK_ETIMEDOUT : RLOCK_ECONN;
 }
 
 void rlock__await_give_up(struct rlock__call *call, int code, int64_t now)
@@ -188,11 +196,13 @@ void rlock__await_give_up(struct rlock__call *call, int code, int64_t now)
     if (call->request != NULL) {
         abandon(call);
     }
-    if (!call->described) {
-        rlock__say(call, "server %s: %s", call->link->server->address,
-                   call->link->code != 0 ? call->link->error : "no answer");
+    if (code == RLOCK_ETIMEDOUT && call->error != 0) { /* the latest answer was a refusal */
+        code = call->error;
+    } else {
+        code = code == RLOCK_ETIMEDOUT && !call->acquire.contended ? RLOCK_ECONN : code;
+        describe(call, code);
     }
-    end(call, code == RLOCK_ETIMEDOUT ? code_of(call) : code);
+    end(call, code);
 }
 
 void rlock__await_timer(struct rlock__call *call, int64_t now)
@@ -201,6 +211,9 @@ void rlock__await_timer(struct rlock__call *call, int64_t now)
         rlock__await_give_up(call, RLOCK_ETIMEDOUT, now);
         return;
     }
-    assert(call->step == RLOCK__SLEEPING); /* a request in flight has time until the end */
+    if (call->step == RLOCK__ASKING) { /* the answers have become slower, so the end is later */
+        rlock__timer_set(&call->core->timers, &call->timer, until(call));
+        return;
+    }
     ask(call, now);
 }

@@ -111,7 +111,7 @@ static void count_readers(const struct rlock__spec *spec, const struct rlock__ch
     struct rlock__server *server = channel->server;
     bool is_common = channel->spec == NULL;
 
-    if (!is_common || spec->ops->side == 'x' || !spec->core->opts.queues) {
+    if (!is_common || spec->ops->other_side == 0 || !spec->core->opts.queues) {
         return;
     }
     if (channel->waiters != NULL) {

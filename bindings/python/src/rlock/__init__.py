@@ -17,6 +17,7 @@ from ._errors import (
     TimedOut, TLSFailed, WrongType, string,
 )  # fmt: skip
 from ._hold import AsyncHold, BaseHold, Hold
+from ._latch import AsyncLatch, BaseLatch, Latch
 from ._leader import Leader, Term, TermEvent
 from ._lock import BaseLock, Info, Lock, ReadWrite
 from ._options import ClientOptions, LockOptions
@@ -31,7 +32,7 @@ ACKS_ALL: int = lib.RLOCK_ACKS_ALL
 __all__ = [
     "ACKS_ALL", "ACKS_OFF",
     "AsyncClient", "AsyncLock", "BaseClient", "BaseLock", "Client", "ClientOptions", "Lock", "LockOptions",
-    "Leader", "Term", "TermEvent",
+    "AsyncLatch", "BaseLatch", "Latch", "Leader", "Term", "TermEvent",
     "AsyncHold", "BaseHold", "Hold", "Info", "Loss", "Reason", "ReadWrite", "multi", "redlock",
     "Call", "Histogram", "Stats", "Trace", "metrics",
     "AuthFailed", "Busy", "Canceled", "Closed", "Code", "Deadlock", "Error", "Forked", "InDoubt", "Invalid", "Lost",

@@ -17,6 +17,7 @@ from ._callbacks import Callbacks, Events, Login, Loss, Trace, call, outside, ra
 from ._errors import Code, Error, check, error
 from ._greenlets import refuse_greenlets
 from ._hold import AsyncHold, ThreadState
+from ._latch import AsyncLatch, Latch
 from ._lock import L, Lock, ReadWrite
 from ._options import ClientOptions, LockOptions, Name, encoded, fill
 from ._rlock import ffi, lib
@@ -203,6 +204,14 @@ class BaseClient(Generic[L]):
         read = self._make(lib.rlock_read_new, name, options)
         return ReadWrite(read, self._make(lib.rlock_write_new, name, options))
 
+    def _new_latch(self, name: Name) -> Any:
+        raw = encoded(name)
+        opts = _lock_options({})
+        opts.name_len = len(raw)
+        ret_latch = ffi.new("struct rlock_latch **")
+        check(self._open.call(lib.rlock_latch_new, raw, opts, ret_latch))
+        return ret_latch[0]
+
     def _make(self, new: Callable[..., int], name: Name, options: LockOptions) -> L:
         raw = encoded(name)
         opts = _lock_options(options)
@@ -233,6 +242,10 @@ class Client(BaseClient[Lock]):
         if state is None:
             state = self._thread.state = ThreadState(self.new_owner(), self._open.end_owner)
         return state
+
+    def latch(self, name: Name) -> Latch:
+        """A latch: threads and processes wait until a number of parties have counted down. Redisson's RCountDownLatch."""
+        return Latch(self, name, self._new_latch(name))
 
     def close(self) -> None:
         """Releases what it holds, and ends the waits on it: rlock.Closed."""
@@ -280,6 +293,10 @@ class AsyncClient(BaseClient[AsyncLock]):
     def _holds_of(self, name: str) -> weakref.WeakSet[AsyncHold]:
         """The holds of this client on the name, as long as there are any."""
         return self._holds.setdefault(name, weakref.WeakSet())
+
+    def latch(self, name: Name) -> AsyncLatch:
+        """A latch: see Client.latch()."""
+        return AsyncLatch(self, name, self._new_latch(name))
 
     async def close(self) -> None:
         """Releases what it holds, and ends the waits on it: rlock.Closed."""
