@@ -940,7 +940,7 @@ RLOCK_API int rlock_unlock_as(struct rlock_handle *lock, uint64_t owner);
  *     cause;
  *   RLOCK_EINVAL: lease_ms is below 10 or within safety_margin_ms, or exceeds a RedLock's
  *     max_lease_ms;
- *   RLOCK_ECLOSED, EFORKED, ENOMEM, ERESOURCE, ENOTSUP.
+ *   RLOCK_ECLOSED, EFORKED, ENOMEM, ERESOURCE, ENOTSUP (a semaphore).
  */
 RLOCK_API int rlock_extend(struct rlock_handle *lock, uint64_t owner, int64_t lease_ms,
                            struct rlock_grant *ret_grant) RLOCK_FILLS(4);
@@ -1139,9 +1139,9 @@ typedef void rlock_done_fn(struct rlock_op *op, void *payload);
  * rlock_owner_new() returns ids. Calls of one owner on one lock run one after the other.
  * ret_op: receives a reference, which the caller must drop with rlock_op_unref(). Pass NULL if you
  * want no reference.
- * Returns 0, or RLOCK_EINVAL, ECLOSED, EFORKED, ENOMEM, ERESOURCE; rlock_detach_async() and
- * rlock_adopt_async() also RLOCK_ENOTSUP and RLOCK_EBUSY, as their blocking forms. After one of
- * these codes, done never runs. After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
+ * Returns 0, or RLOCK_EINVAL, ECLOSED, EFORKED, ENOMEM, ERESOURCE; calls that extend, detach and
+ * adopt also RLOCK_ENOTSUP and RLOCK_EBUSY, as their blocking forms. After one of these codes, done
+ * never runs. After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
  */
 
 /* Takes the lock: the async form of rlock_lock_for(). take: with an owner or _TAKE_NEW_OWNER. */
