@@ -196,7 +196,7 @@ LATCH_TEST(all_waiters_wake_when_the_last_party_counts_down, f, .servers = 1)
     enum { WAITERS = 6, PARTIES_N = 5 };
     struct rlock_client *clients[] = {client_open(f), client_open(f)};
     struct rlock_latch *latches[] = {latch_of(clients[0]), latch_of(clients[1])};
-    struct waiter waiters[WAITERS] = {{NULL}};
+    struct waiter waiters[WAITERS] = {{.latch = NULL}};
     int64_t opened_us;
 
     assert_code(rlock_latch_set(latches[0], PARTIES_N, NULL), 0);
@@ -224,7 +224,7 @@ LATCH_TEST(all_waiters_wake_when_the_last_party_counts_down, f, .servers = 1)
 LATCH_TEST(a_wait_ends_in_time, f, .servers = 1)
 {
     struct rlock_latch *latch = latch_of(client_open(f));
-    struct waiter waiter = {NULL};
+    struct waiter waiter = {.latch = NULL};
     int64_t begun_us;
 
     assert_code(rlock_latch_set(latch, 1, NULL), 0);
@@ -255,7 +255,7 @@ LATCH_TEST(a_deletion_wakes_a_waiter, f, .servers = 1)
 {
     struct rlock_client *client = client_open(f);
     struct rlock_latch *latch = latch_of(client);
-    struct waiter waiter = {NULL};
+    struct waiter waiter = {.latch = NULL};
     int64_t opened_us;
 
     assert_code(rlock_latch_set(latch, 7, NULL), 0);
@@ -273,7 +273,7 @@ LATCH_TEST(an_opening_that_nobody_announced_is_found, f, .servers = 1)
 {
     struct rlock_client *client = client_open(f);
     struct rlock_latch *latch = latch_of(client);
-    struct waiter waiter = {NULL};
+    struct waiter waiter = {.latch = NULL};
     int64_t opened_us;
 
     assert_code(rlock_latch_set(latch, 1, NULL), 0);
@@ -291,7 +291,7 @@ LATCH_TEST(a_waiter_survives_broken_connections, f, .proxy = PROXY_ON_UNIX)
     struct rlock_client *client =
         client_open_with(f, RLOCK_CLIENT_OPTS(.url = proxy_url(f->proxy)));
     struct rlock_latch *latch = latch_of(client);
-    struct waiter waiter = {NULL};
+    struct waiter waiter = {.latch = NULL};
 
     assert_code(rlock_latch_set(latch, 1, NULL), 0);
     waiter_begin(&waiter, latch, RLOCK_FOREVER);
@@ -387,7 +387,7 @@ LATCH_TEST(a_redisson_opens_the_latch, f, .servers = 1)
 {
     struct rlock_client *client = client_open(f);
     struct rlock_latch *latch = latch_of(client);
-    struct waiter waiter = {NULL};
+    struct waiter waiter = {.latch = NULL};
     int64_t opened_us;
 
     redisson_sets(f, 2);
@@ -500,7 +500,7 @@ FIXTURE_WITH_TEST(a_latch_of_a_cluster_has_one_slot, f, .kind = &kind_reentrant,
 {
     struct rlock_latch *latches[2] = {NULL, NULL}, *other = NULL;
     struct rlock_client *clients[2];
-    struct waiter waiter = {NULL};
+    struct waiter waiter = {.latch = NULL};
     char url[200];
 
     cluster_form(f->servers, 3, 3);
