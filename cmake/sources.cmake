@@ -230,6 +230,7 @@ set(RLOCK_LUA
     lua/parts/living.lua
     lua/parts/longest.lua
     lua/parts/lower.lua
+    lua/parts/missing.lua
     lua/parts/out.lua
     lua/parts/permit.lua
     lua/parts/raise.lua

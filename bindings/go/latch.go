@@ -37,14 +37,9 @@ func (c *Client) Latch(name string) *Latch {
 
 // Set closes an open latch: so many parties have to count down. A latch that is closed already stays as it is.
 func (l *Latch) Set(ctx context.Context, count int64) error {
-	o, err := l.ask(ctx, func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int {
+	return l.run(ctx, func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int {
 		return C.glue_latch_set(l.latch, C.int64_t(count), payload, op, failure)
 	})
-	if err != nil {
-		return err
-	}
-	o.drop()
-	return nil
 }
 
 // Down counts down by one. A party that gives its name counts once, however often it calls. Without a name, "", each call
@@ -58,26 +53,16 @@ func (l *Latch) Down(ctx context.Context, party string) error {
 		text = C.CString(party)
 		defer C.free(unsafe.Pointer(text))
 	}
-	o, err := l.ask(ctx, func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int {
+	return l.run(ctx, func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int {
 		return C.glue_latch_down(l.latch, text, payload, op, failure)
 	})
-	if err != nil {
-		return err
-	}
-	o.drop()
-	return nil
 }
 
 // Wait waits until the latch is open, or until the context ends: an error that is ErrCanceled and ctx.Err().
 func (l *Latch) Wait(ctx context.Context) error {
-	o, err := l.ask(ctx, func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int {
+	return l.run(ctx, func(payload C.uintptr_t, op **C.struct_rlock_op, failure **C.struct_rlock_failure) C.int {
 		return C.glue_latch_wait(l.latch, payload, op, failure)
 	})
-	if err != nil {
-		return err
-	}
-	o.drop()
-	return nil
 }
 
 // Count returns how many parties have not counted down yet; 0: the latch is open.
@@ -90,6 +75,15 @@ func (l *Latch) Count(ctx context.Context) (int64, error) {
 	}
 	defer o.drop()
 	return int64(C.rlock_op_count(o.op)), nil
+}
+
+// run runs an operation without a result.
+func (l *Latch) run(ctx context.Context, start starter) error {
+	o, err := l.ask(ctx, start)
+	if err == nil {
+		o.drop()
+	}
+	return err
 }
 
 // ask runs an operation to its end. A context that ends also ends a wait.
@@ -105,17 +99,8 @@ func (l *Latch) ask(ctx context.Context, start starter) (*operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-o.done:
-	case <-ctx.Done():
-		o.cancel()
-		<-o.done
-	}
-	if err := o.result(); err != nil {
+	if err := o.wait(ctx); err != nil {
 		o.drop()
-		if failure := err.(*Error); failure.Code == ErrCanceled {
-			failure.ended = ctx.Err()
-		}
 		return nil, err
 	}
 	return o, nil

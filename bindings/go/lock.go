@@ -291,16 +291,7 @@ func (l *Lock) take(ctx context.Context, wait C.int64_t, text *string, opts []Ta
 		return nil, err
 	}
 	defer o.drop()
-	select {
-	case <-o.done:
-	case <-ctx.Done():
-		o.cancel()
-		<-o.done
-	}
-	if err := o.result(); err != nil {
-		if failure := err.(*Error); failure.Code == ErrCanceled {
-			failure.ended = ctx.Err()
-		}
+	if err := o.wait(ctx); err != nil {
 		return nil, err
 	}
 	return newHold(ctx, l, t.owner, o), nil

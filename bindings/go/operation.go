@@ -63,6 +63,23 @@ func (o *operation) cancel() {
 	<-entries
 }
 
+// wait waits for the end of the operation, and cancels it if the context ends first. It returns the operation's failure.
+func (o *operation) wait(ctx context.Context) error {
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		o.cancel()
+		<-o.done
+	}
+	err := o.result()
+	if err != nil {
+		if failure := err.(*Error); failure.Code == ErrCanceled {
+			failure.ended = ctx.Err()
+		}
+	}
+	return err
+}
+
 func (o *operation) drop() { C.rlock_op_unref(o.op) }
 
 // text returns the text of a detach that has succeeded.

@@ -51,8 +51,8 @@ RLOCK_API struct rlock_latch *rlock_latch_free(struct rlock_latch *latch);
  * count: 1 to 2147483647. ret_set: whether this call has set the count; may be NULL.
  * I/O: one round trip, within op_timeout_ms. A request that is sent again counts once.
  * Returns 0, or RLOCK_EINVAL, ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ENOTSUP (the client
- * has RLOCK_CLIENT_USER_LOOP), ECLOSED, EFORKED, ENOMEM. After
- * RLOCK_ECONN and EREFUSED the count may be set: look with rlock_latch_count().
+ * has RLOCK_CLIENT_USER_LOOP), ECLOSED, EFORKED, ENOMEM. After RLOCK_ECONN and EREFUSED the count
+ * may be set: look with rlock_latch_count().
  */
 RLOCK_API int rlock_latch_set(struct rlock_latch *latch, int64_t count, bool *ret_set);
 

@@ -666,7 +666,7 @@ RLOCK_API int rlock_permits_new(struct rlock_client *client, const char *name,
 /*
  * Makes a semaphore: like permits, at most so many units are held at a time. Redisson's RSemaphore.
  *   - The number does not name the holders. So this library records its own units beside it: they
- *     are renewed, and free after a lease if their process died. Redisson's units stay lost.
+ *     are renewed, and free after a lease if their process died. A dead Redisson's stay lost.
  *   - A lease_ms returns RLOCK_EINVAL. A hold cannot be extended or handed over (RLOCK_ENOTSUP).
  */
 RLOCK_API int rlock_semaphore_new(struct rlock_client *client, const char *name,

@@ -4,9 +4,10 @@
 -- Replies {1, 1 if there was one, else 0}.
 -- Shapes 1i
 -- Atomic because the count and the record must be one. One hash slot by the name's tag.
-local count = redis.call('get', KEYS[1])
-if count and not count:find('^%-?%d+$') then
-  return {err = 'WRONGTYPE the value under this key is not the count of a latch'}
+local missing_of = include 'parts/missing'
+local _, wrong = missing_of(KEYS[1])
+if wrong then
+  return wrong
 end
 redis.call('pexpire', KEYS[2], '60000')
 if redis.call('del', KEYS[1]) == 0 then

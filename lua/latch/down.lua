@@ -6,17 +6,17 @@
 -- Atomic because the count and the record must be one. One hash slot by the name's tag.
 -- A count without the TTL of set.lua was set by another library: a new round begins with it.
 local key, record, party, id = KEYS[1], KEYS[2], ':' .. ARGV[1], ARGV[2]
-local count = redis.call('get', key) or '0'
-if not count:find('^%-?%d+$') then
-  return {err = 'WRONGTYPE the value under this key is not the count of a latch'}
+local missing_of = include 'parts/missing'
+local missing, wrong = missing_of(key)
+if wrong then
+  return wrong
 end
-count = math.max(tonumber(count), 0)
 if ARGV[1] ~= '' then
   local entry = redis.call('hget', record, party) or ''
   if entry:match('^%d+ %d+ (.*)$') == id then
-    return {1, count}
+    return {1, missing}
   end
-  if count > 0 then
+  if missing > 0 then
     local round = tonumber(redis.call('hget', record, '#') or 0)
     if redis.call('pttl', key) < 1576800000000 then
       round = round + 1
@@ -24,7 +24,7 @@ if ARGV[1] ~= '' then
       redis.call('pexpire', key, '3162240000000')
     end
     if tonumber(entry:match('^%d+')) == round then
-      return {1, count}
+      return {1, missing}
     end
     local time = redis.call('time')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -32,11 +32,11 @@ if ARGV[1] ~= '' then
     redis.call('pexpire', record, '2592000000')
   end
 end
-if count > 1 then
+if missing > 1 then
   return {1, redis.call('incrby', key, '-1')}
 end
 redis.call('pexpire', record, '60000')
-if redis.call('del', key) == 1 and count == 1 then
+if redis.call('del', key) == 1 and missing == 1 then
   local announce = include 'parts/announce'
   announce(ARGV[3], ARGV[4], '0')
 end

@@ -3,11 +3,9 @@
 -- ARGV none
 -- Replies {1, 0} open; {0, how many are missing} closed.
 -- Shapes 1i 0i
--- One hash slot by the name's tag. A latch that is not there is open, and so is one whose count is negative.
+-- One hash slot by the name's tag. A missing latch is open. A latch with a count of 0 or less is open, too.
 -- The script declares the second key so that the server refuses it while the slot is being moved and a key is missing: the
 -- latch may then be on the other server, and closed.
-local count = redis.call('get', KEYS[1]) or '0'
-if not count:find('^%-?%d+$') then
-  return {err = 'WRONGTYPE the value under this key is not the count of a latch'}
-end
-return tonumber(count) > 0 and {0, tonumber(count)} or {1, 0}
+local missing_of = include 'parts/missing'
+local missing, wrong = missing_of(KEYS[1])
+return wrong or {missing > 0 and 0 or 1, missing}

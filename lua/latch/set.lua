@@ -8,17 +8,18 @@
 -- The TTL of a hundred years says that the record is of this count: another library sets a count without a TTL. The record
 -- outlives its round, so that a late copy of a call is recognised. The script drops what is older than a minute.
 local key, record, id = KEYS[1], KEYS[2], ARGV[2]
-local count = redis.call('get', key) or '0'
-if not count:find('^%-?%d+$') then
-  return {err = 'WRONGTYPE the value under this key is not the count of a latch'}
+local missing_of = include 'parts/missing'
+local missing, wrong = missing_of(key)
+if wrong then
+  return wrong
 elseif redis.call('hexists', record, '=' .. id) == 1 then
   return {1, 0}
-elseif tonumber(count) > 0 then
-  return {0, tonumber(count)}
+elseif missing > 0 then
+  return {0, missing}
 end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local round = (tonumber(redis.call('hget', record, '#') or 0)) + 1
+local round = tonumber(redis.call('hget', record, '#') or 0) + 1
 local all = redis.call('hgetall', record)
 for i = 1, #all, 2 do
   local at = all[i + 1]:match('^%d+ (%d+)')

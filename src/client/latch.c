@@ -96,22 +96,13 @@ int rlock__latch_read_down(const struct rlock_latch *latch, const char *party,
 
 /* ---- Commands ---- */
 
-static int read_numbers(struct rlock__call *call, const struct rlock__reply *reply)
-{
-    int64_t *numbers = call->command.reader;
-
-    numbers[0] = rlock__reply_int(reply, 0, 0);
-    numbers[1] = rlock__reply_int(reply, 1, 0);
-    return 0;
-}
-
 int rlock__latch_begin(const struct rlock_latch *latch, const struct rlock__latch_command *command,
                        struct rlock__op *op, int64_t *ret_numbers)
 {
     const struct rlock_handle *lock = latch->lock;
 
     op->call.command.once = command->once;
-    op->call.command.read = read_numbers;
+    op->call.command.read = rlock__latch_read;
     op->call.command.reader = ret_numbers;
     rlock__core_mutex_lock(&lock->client->mutex);
     rlock__latch_spell(lock->spec, &command->ask, &op->call.command.cmd);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Latches: the async calls. */
-#include <string.h>
-
 #include "client/latch.h"
 #include "client/op.h"
 
@@ -46,8 +44,8 @@ int rlock_latch_count_async(struct rlock_latch *latch, rlock_done_fn *done, void
     RLOCK__WHOLE;
     const struct rlock__latch_command command = {.ask.what = RLOCK__LATCH_LOOK};
 
-    return begin(latch, RLOCK__ASKED_COUNT, &command, rlock__latch_check(latch), done, payload,
-                 ret_op);
+    return begin(latch, RLOCK__ASKED_LATCH_COUNT, &command, rlock__latch_check(latch), done,
+                 payload, ret_op);
 }
 
 int rlock_latch_wait_async(struct rlock_latch *latch, int64_t wait_ms, struct rlock_cancel *cancel,
@@ -69,7 +67,7 @@ int rlock_latch_wait_async(struct rlock_latch *latch, int64_t wait_ms, struct rl
 
 int64_t rlock_op_count(const struct rlock_op *op)
 {
-    const bool has_it = op->asked == RLOCK__ASKED_COUNT && rlock_op_code(op) == 0;
+    const bool has_it = op->asked == RLOCK__ASKED_LATCH_COUNT && rlock_op_code(op) == 0;
 
     return has_it ? ((const int64_t *)(const void *)(op + 1))[1] : RLOCK_EINVAL;
 }

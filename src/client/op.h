@@ -16,7 +16,7 @@ enum rlock__asked {
     RLOCK__ASKED_ADOPT,
     /* of a latch: not traced */
     RLOCK__ASKED_LATCH,
-    RLOCK__ASKED_COUNT,
+    RLOCK__ASKED_LATCH_COUNT,
 };
 
 struct rlock_op {
@@ -33,7 +33,7 @@ struct rlock_op {
     const struct rlock_info *info; /* INSPECT: what the servers said; the inquiry's */
 };
 
-/* LATCH, COUNT: the two numbers of the server's reply. They are behind the operation. */
+/* LATCH, LATCH_COUNT: the two numbers of the server's reply. They are behind the operation. */
 static inline int64_t *rlock__op_numbers(struct rlock_op *op)
 {
     return (int64_t *)(void *)(op + 1);

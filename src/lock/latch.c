@@ -63,6 +63,15 @@ void rlock__latch_spell(const struct rlock__spec *spec, const struct rlock__latc
     rlock__announcement(spec, ret_cmd);
 }
 
+int rlock__latch_read(struct rlock__call *call, const struct rlock__reply *reply)
+{
+    int64_t *numbers = call->command.reader;
+
+    numbers[0] = rlock__reply_int(reply, 0, 0);
+    numbers[1] = rlock__reply_int(reply, 1, 0);
+    return 0;
+}
+
 static void acquire(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd)
 {

@@ -5,6 +5,8 @@
 
 #include "lock/ops.h"
 
+struct rlock__call;
+
 /* A latch is not a lock, and has no owner. RLOCK__AWAIT waits until it is open. */
 extern const struct rlock_ops rlock__latch_ops;
 
@@ -24,5 +26,7 @@ struct rlock__latch_ask {
 /* Spells the command. Its reply has two numbers: lua/latch. */
 void rlock__latch_spell(const struct rlock__spec *spec, const struct rlock__latch_ask *ask,
                         struct rlock__cmd *ret_cmd);
+/* Reads them: the call's command.reader is an int64_t[2]. Returns 0. */
+int rlock__latch_read(struct rlock__call *call, const struct rlock__reply *reply);
 
 #endif

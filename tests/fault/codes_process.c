@@ -253,7 +253,9 @@ void play_memory(struct fixture *f)
     starve(begin_call, &stage);
     starve(make_candidate, &stage);
     starve(call_lock, &stage);
+    scarce_spare_others(true); /* the call allocates little, and other threads at any time */
     starve(extend_group, &group);
+    scarce_spare_others(false);
     close_stage(&stage);
     close_group(&group);
     free_group(&group);

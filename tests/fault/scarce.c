@@ -8,7 +8,8 @@
 #include "lock/core.h"
 
 static atomic_long made, failing; /* failing 0: none */
-static _Thread_local bool spared;
+static atomic_bool others_spared;
+static _Thread_local bool spared, is_chosen;
 
 void scarce_from_now(long n)
 {
@@ -28,11 +29,18 @@ void scarce_spare_me(bool is_spared)
     spared = is_spared;
 }
 
+void scarce_spare_others(bool are_spared)
+{
+    is_chosen = are_spared;
+    atomic_store(&others_spared, are_spared);
+}
+
 static bool fails(void)
 {
     long n = atomic_load(&failing);
 
-    if (spared || n == 0 || atomic_fetch_add(&made, 1) + 1 != n) {
+    if (spared || (atomic_load(&others_spared) && !is_chosen) || n == 0 ||
+        atomic_fetch_add(&made, 1) + 1 != n) {
         return false;
     }
     errno = ENOMEM;

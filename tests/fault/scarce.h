@@ -15,5 +15,7 @@ void scarce_from_now(long n);
 bool scarce_end(void);
 /* What the calling thread allocates does not count: it is not what is tested. */
 void scarce_spare_me(bool spared);
+/* Until it is undone, only what the calling thread allocates counts. */
+void scarce_spare_others(bool spared);
 
 #endif

@@ -110,7 +110,7 @@ SEMAPHORE_TEST(messages_say_how_many_units_are_free, f, .servers = 1)
     tidy_up(f, UNITS);
 }
 
-/* ---- Whose they are ---- */
+/* ---- The record of units ---- */
 
 SEMAPHORE_TEST(units_are_renewed_and_their_loss_is_reported, f, .servers = 1)
 {
@@ -124,7 +124,7 @@ SEMAPHORE_TEST(units_are_renewed_and_their_loss_is_reported, f, .servers = 1)
     }
     test_server_do(f->server, "DEL " RECORDS);
     (void)expect_loss(f, RLOCK_LOST_DELETED);
-    assert_code(rlock_unlock(lock), RLOCK_ELOST); /* nobody knows any more whose they were */
+    assert_code(rlock_unlock(lock), RLOCK_ELOST); /* nothing names their owner any more */
     tidy_up(f, 1);
 }
 

@@ -211,20 +211,10 @@ void sim_latch_peer(struct sim_world *world, unsigned key, int64_t dice)
 
 /* ---- The users ---- */
 
-static int read_numbers(struct rlock__call *call, const struct rlock__reply *reply)
-{
-    int64_t *numbers = call->command.reader;
-
-    numbers[0] = rlock__reply_int(reply, 0, 0);
-    numbers[1] = rlock__reply_int(reply, 1, 0);
-    return 0;
-}
-
 static void ask(struct sim_user *user, struct rlock__latch_ask *ask)
 {
     const unsigned client = user->client->index, place = (unsigned)(user - user->client->users);
     const struct rlock__spec *spec = user->client->specs[0][user->key];
-
     char id[64];
 
     (void)snprintf(id, sizeof(id), "%u:%llu:%llu", client, (unsigned long long)user->owner.id,
@@ -232,7 +222,7 @@ static void ask(struct sim_user *user, struct rlock__latch_ask *ask)
     ask->id = rlock__bytes_of(id);
     user->call = (struct rlock__call){
         .kind = RLOCK__COMMAND,
-        .command = {.read = read_numbers, .reader = all.numbers[client][place]}};
+        .command = {.read = rlock__latch_read, .reader = all.numbers[client][place]}};
     rlock__latch_spell(spec, ask, &user->call.command.cmd);
     sim_user_begin(user);
 }

@@ -72,14 +72,14 @@ void sim_peer_step(struct sim_world *world)
     }
     peer->at = world->now + 1 + draw(world, world->config.lease);
     key = (unsigned)draw(world, world->config.n_keys);
-    if (is_in_reach(world, key) && sim_latch_is(world)) {
+    if (!is_in_reach(world, key)) {
+        return;
+    }
+    if (sim_latch_is(world)) {
         sim_latch_peer(world, key, draw(world, 1000));
+    } else if (!sim_permits_number(world, key, &free)) {
         return;
-    }
-    if (!is_in_reach(world, key) || !sim_permits_number(world, key, &free)) {
-        return;
-    }
-    if (world->peer_units[key] > 0) {
+    } else if (world->peer_units[key] > 0) {
         take(world, key, -1 - draw(world, world->peer_units[key]));
     } else if (free > 0) {
         take(world, key, 1 + draw(world, free));

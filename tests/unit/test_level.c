@@ -150,7 +150,7 @@ TEST(a_call_that_waits_for_a_level_ends_when_its_hold_is_lost)
 }
 
 /* The call has no request any more: it looks whether the slot is still on its way. */
-TEST(a_renewal_asks_for_the_units_of_a_grant_whose_slot_is_looked_at)
+TEST(a_renewal_asks_for_the_units_of_a_grant_while_its_slot_is_looked_at)
 {
     static struct alone_scene s;
     const struct rlock__tuning tuning = {.units = 3};

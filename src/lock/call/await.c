@@ -23,6 +23,19 @@ static void end(struct rlock__call *call, int code)
     rlock__call_complete(call, code, NULL);
 }
 
+static void say(struct rlock__call *call, const char *why)
+{
+    char name[96];
+
+    rlock__say(call, "latch %s: %s", rlock__spec_text(call->spec, name), why);
+}
+
+static void fail(struct rlock__call *call, int code, const char *why)
+{
+    say(call, why);
+    end(call, code);
+}
+
 /* The end of the wait. As long as the server has not answered, the call waits for the server too. A
  * request that is under way at the end has the usual time for its answer. */
 static int64_t until(const struct rlock__call *call)
@@ -58,8 +71,7 @@ static void ask(struct rlock__call *call, int64_t now)
     }
     if (request == NULL || !rlock__submit(request, call->spec, call->link, now)) {
         (void)rlock__request_free(request);
-        rlock__say(call, "no memory");
-        end(call, RLOCK_ENOMEM);
+        fail(call, RLOCK_ENOMEM, "no memory");
         return;
     }
     call->request = request;
@@ -86,8 +98,7 @@ static void on_closed(struct rlock__call *call, int64_t missing, int64_t now)
         joined = false;
     }
     if (!joined && !rlock__channel_join(call)) {
-        rlock__say(call, "no memory");
-        end(call, RLOCK_ENOMEM);
+        fail(call, RLOCK_ENOMEM, "no memory");
     } else if (call->acquire.stale || (!joined && rlock__channel_is_live(call))) {
         ask(call, now); /* a message may have come before the call heard the channel */
     } else {
@@ -101,7 +112,7 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     const struct rlock__class class = rlock__core_classify(call->core, reply);
     char why[RLOCK__REFUSAL_SIZE];
 
-    rlock__say(call, "%s", rlock__refusal(call->spec, call->link->server, reply, NULL, why));
+    say(call, rlock__refusal(call->spec, call->link->server, reply, NULL, why));
     if (class.way == RLOCK__RETRY || (class.way == RLOCK__WAIT && call->acquire.wait_us != 0)) {
         call->error = class.code;
         sleep_until(call, now + rlock__backoff(call->core, call->failures++));
@@ -125,8 +136,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     }
     call->request = rlock__request_free(request);
     if (reply == NULL) {
-        rlock__say(call, "server %s: no answer that makes sense", call->link->server->address);
-        end(call, RLOCK_ECONN);
+        fail(call, RLOCK_ECONN, "the server's answer makes no sense, or its connection broke");
     } else if (rlock__reply_is_error(reply)) {
         on_error(call, reply, now);
     } else if (call->spec->ops->read_acquire(call->spec, reply).outcome == RLOCK__DONE) {
@@ -160,22 +170,6 @@ void rlock__await_wake(struct rlock__call *call, int64_t now)
     }
 }
 
-/* Takes the request back. */
-static void abandon(struct rlock__call *call)
-{
-    struct rlock__request *request = call->request;
-
-    call->request = NULL;
-    request->subject = NULL;
-    if (request->sent) {
-        request->resend = RLOCK__DROP; /* the pipeline still awaits its reply */
-        return;
-    }
-    rlock__server_touch(call->link->server);
-    rlock__pipeline_withdraw(&call->link->pipeline, request);
-    (void)rlock__request_free(request);
-}
-
 /* The call ends without an answer: at its deadline, or because somebody ends it. */
 static void describe(struct rlock__call *call, int code)
 {
@@ -183,7 +177,7 @@ static void describe(struct rlock__call *call, int code)
     char name[96];
 
     if (code == RLOCK_ECANCELED || code == RLOCK_ECLOSED) {
-        rlock__say(call, "latch %s: %s", rlock__spec_text(call->spec, name), rlock_strerror(code));
+        say(call, rlock_strerror(code));
     } else if (code == RLOCK_ECONN) {
         rlock__say(call, "latch %s: server %s: %s", rlock__spec_text(call->spec, name),
                    link->server->address, link->code != 0 ? link->error : "no answer");
@@ -194,7 +188,7 @@ void rlock__await_give_up(struct rlock__call *call, int code, int64_t now)
 {
     (void)now;
     if (call->request != NULL) {
-        abandon(call);
+        rlock__call_withdraw(call);
     }
     if (code == RLOCK_ETIMEDOUT && call->error != 0) { /* the latest answer was a refusal */
         code = call->error;

@@ -114,17 +114,7 @@ void rlock__command_give_up(struct rlock__call *call, int code, int64_t now)
     assert(code != 0);
     assert(call->step == RLOCK__ASKING || (call->step == RLOCK__SLEEPING && !request->sent));
     (void)now;
-    call->request = NULL;
-    request->subject = NULL;
-    if (request->sent) {
-        request->resend = RLOCK__DROP;
-    } else {
-        if (call->step == RLOCK__ASKING) {
-            rlock__server_touch(call->link->server);
-            rlock__pipeline_withdraw(&call->link->pipeline, request);
-        }
-        (void)rlock__request_free(request);
-    }
+    rlock__call_withdraw(call);
     if (code == RLOCK_ETIMEDOUT) {
         code = call->error != 0            ? call->error
                : ran && call->command.once ? RLOCK_EINDOUBT

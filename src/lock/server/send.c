@@ -59,6 +59,23 @@ struct rlock__request *rlock__abandon(struct rlock__request *request)
     return rlock__request_free(request);
 }
 
+void rlock__call_withdraw(struct rlock__call *call)
+{
+    struct rlock__request *request = call->request;
+
+    call->request = NULL;
+    request->subject = NULL;
+    if (request->sent) {
+        request->resend = RLOCK__DROP; /* the pipeline still awaits its reply */
+        return;
+    }
+    if (call->step == RLOCK__ASKING) {
+        rlock__server_touch(call->link->server);
+        rlock__pipeline_withdraw(&call->link->pipeline, request);
+    }
+    (void)rlock__request_free(request);
+}
+
 typedef void command_fn(const struct rlock__spec *spec, const struct rlock__args *args,
                         struct rlock__cmd *ret_cmd);
 

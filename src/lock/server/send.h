@@ -13,6 +13,9 @@ bool rlock__submit(struct rlock__request *request, struct rlock__spec *spec,
 /* Nobody awaits the request's answer any more: the request is not sent, or not again. Returns
  * NULL. */
 struct rlock__request *rlock__abandon(struct rlock__request *request);
+/* The same for the request of a call, which loses it. The request may be one that was not submitted
+ * again, or the link may be gone. */
+void rlock__call_withdraw(struct rlock__call *call);
 /* The next copy goes out behind ASKING, or not. An extra argument says so to a script: a key that
  * is missing there may be on its way. */
 void rlock__set_asking(struct rlock__request *request, bool asking);
